@@ -1,0 +1,431 @@
+//! Scores and labels, checked once so that nothing behind them has to look again.
+
+use std::fmt;
+
+use half::{bf16, f16};
+use ndarray::{Array2, ArrayView2, Axis, CowArray, Ix2};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::rank::{self, Sorter};
+
+/// How far a row of probabilities may be from a total of 1.
+pub const NORMALISATION_TOLERANCE: f64 = 1e-3;
+
+/// What the numbers in a score matrix are. It is said by the caller, never guessed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
+#[serde(rename_all = "kebab-case")]
+pub enum ScoreKind {
+    /// What a network emits before the softmax; any shift of a row means the same.
+    #[default]
+    Logits,
+    /// Logarithms of probabilities; each row's exponentials sum to 1.
+    LogProbs,
+    /// Probabilities; each row sums to 1.
+    Probs,
+}
+
+impl fmt::Display for ScoreKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Logits => "logits",
+            Self::LogProbs => "log-probabilities",
+            Self::Probs => "probabilities",
+        })
+    }
+}
+
+/// A matrix of scores as it comes from outside, in any of the float types that networks emit.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum ScoreArray<'a> {
+    /// 32-bit floats, borrowed or owned; the only type that is never copied.
+    F32(CowArray<'a, f32, Ix2>),
+    /// 64-bit floats.
+    F64(ArrayView2<'a, f64>),
+    /// IEEE half-precision floats.
+    F16(ArrayView2<'a, f16>),
+    /// Brain floats.
+    Bf16(ArrayView2<'a, bf16>),
+}
+
+impl<'a> From<ArrayView2<'a, f32>> for ScoreArray<'a> {
+    fn from(values: ArrayView2<'a, f32>) -> Self {
+        Self::F32(values.into())
+    }
+}
+
+impl From<Array2<f32>> for ScoreArray<'_> {
+    fn from(values: Array2<f32>) -> Self {
+        Self::F32(values.into())
+    }
+}
+
+impl<'a> From<ArrayView2<'a, f64>> for ScoreArray<'a> {
+    fn from(values: ArrayView2<'a, f64>) -> Self {
+        Self::F64(values)
+    }
+}
+
+impl<'a> From<ArrayView2<'a, f16>> for ScoreArray<'a> {
+    fn from(values: ArrayView2<'a, f16>) -> Self {
+        Self::F16(values)
+    }
+}
+
+impl<'a> From<ArrayView2<'a, bf16>> for ScoreArray<'a> {
+    fn from(values: ArrayView2<'a, bf16>) -> Self {
+        Self::Bf16(values)
+    }
+}
+
+/// An N×K matrix of scores, checked: finite or `-inf`, at least two classes, no row without a possible class.
+///
+/// Stored row by row as `f32` logits or log-probabilities. Probabilities become log-probabilities with
+/// zeros clipped at the smallest normal `f32`. Where a conversion would make two different scores of a
+/// row equal (a `f64` logit rounded to `f32`, the logarithm of a tiny probability), they are kept apart
+/// by the fewest units in the last place, so the order of the *given* numbers is the order everything
+/// behind this type works with.
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::{Error, ScoreKind, Scores};
+///
+/// let scores = Scores::new(ScoreKind::Probs, array![[0.7_f32, 0.2, 0.1]].view())?;
+/// assert_eq!((scores.rows(), scores.classes()), (1, 3));
+///
+/// let bad = Scores::new(ScoreKind::Logits, array![[0.0_f32, f32::NAN]].view());
+/// assert_eq!(bad.unwrap_err(), Error::NanScore { row: 0, column: 1 });
+/// # Ok::<(), ordercal::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Scores<'a> {
+    values: CowArray<'a, f32, Ix2>,
+    kind: ScoreKind,
+}
+
+impl<'a> Scores<'a> {
+    /// Checks `values` and converts them to `f32` logits or log-probabilities.
+    ///
+    /// A row-major `f32` matrix of logits or log-probabilities is borrowed, not copied.
+    ///
+    /// # Errors
+    /// Names the first offending row and column: NaN, `+inf`, a negative probability, a row that does
+    /// not sum to 1 within [`NORMALISATION_TOLERANCE`], a row that is all `-inf`; no rows; one column.
+    pub fn new(kind: ScoreKind, values: impl Into<ScoreArray<'a>>) -> Result<Self> {
+        let values = match values.into() {
+            ScoreArray::F32(values) if kind != ScoreKind::Probs && values.is_standard_layout() => {
+                check_shape(values.dim())?;
+                values
+            }
+            ScoreArray::F32(values) => convert(kind, values.view(), f64::from)?.into(),
+            ScoreArray::F64(values) => convert(kind, values, |v| v)?.into(),
+            ScoreArray::F16(values) => convert(kind, values, f64::from)?.into(),
+            ScoreArray::Bf16(values) => convert(kind, values, f64::from)?.into(),
+        };
+        let scores = Self { values, kind };
+        scores.check()?;
+        Ok(scores)
+    }
+
+    /// N, the number of rows.
+    pub fn rows(&self) -> usize {
+        self.values.nrows()
+    }
+
+    /// K, the number of classes.
+    pub fn classes(&self) -> usize {
+        self.values.ncols()
+    }
+
+    /// What the scores were said to be.
+    pub fn kind(&self) -> ScoreKind {
+        self.kind
+    }
+
+    /// The scores as logits or log-probabilities, N×K.
+    pub fn view(&self) -> ArrayView2<'_, f32> {
+        self.values.view()
+    }
+
+    /// The scores row after row, N·K values.
+    pub fn as_slice(&self) -> &[f32] {
+        self.values.as_slice().expect("scores are stored row by row")
+    }
+
+    /// One row, K values.
+    pub fn row(&self, row: usize) -> &[f32] {
+        let classes = self.classes();
+        &self.as_slice()[row * classes..][..classes]
+    }
+
+    /// A copy of the given rows, in the given order.
+    ///
+    /// # Panics
+    /// If `rows` is empty or names a row that is not there.
+    pub fn select(&self, rows: &[usize]) -> Scores<'static> {
+        assert!(!rows.is_empty(), "a selection needs at least one row");
+        Scores {
+            values: self.values.select(Axis(0), rows).into(),
+            kind: self.kind,
+        }
+    }
+
+    /// A copy that owns its numbers.
+    pub fn into_owned(self) -> Scores<'static> {
+        Scores {
+            values: CowArray::from(self.values.into_owned()),
+            kind: self.kind,
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        let kind = self.kind;
+        self.as_slice()
+            .par_chunks(self.classes())
+            .enumerate()
+            .map(|(row, values)| check_row(kind, row, values))
+            .find_map_first(Result::err)
+            .map_or(Ok(()), Err)
+    }
+}
+
+fn check_shape((rows, classes): (usize, usize)) -> Result<()> {
+    if classes < 2 {
+        return Err(Error::TooFewClasses { classes });
+    }
+    if rows == 0 {
+        return Err(Error::NoRows);
+    }
+    Ok(())
+}
+
+/// Checks one row of stored scores. Probabilities were checked in [`convert`], before their logarithm.
+fn check_row(kind: ScoreKind, row: usize, values: &[f32]) -> Result<()> {
+    let mut largest = (f32::NEG_INFINITY, 0);
+    for (column, &value) in values.iter().enumerate() {
+        if value.is_nan() {
+            return Err(Error::NanScore { row, column });
+        }
+        if value == f32::INFINITY {
+            let value = f64::from(value);
+            return Err(Error::ScoreTooLarge { row, column, value });
+        }
+        if value > largest.0 {
+            largest = (value, column);
+        }
+    }
+    if largest.0 == f32::NEG_INFINITY {
+        let last_column = values.len() - 1;
+        return Err(Error::AllMasked { row, last_column });
+    }
+    if kind == ScoreKind::LogProbs {
+        let sum = values.iter().map(|&v| f64::from(v).exp()).sum();
+        check_total(kind, row, largest.1, sum)?;
+    }
+    Ok(())
+}
+
+fn check_total(kind: ScoreKind, row: usize, column: usize, sum: f64) -> Result<()> {
+    if (sum - 1.0).abs() <= NORMALISATION_TOLERANCE {
+        return Ok(());
+    }
+    Err(Error::NotNormalised {
+        row,
+        column,
+        sum,
+        kind,
+    })
+}
+
+/// Turns scores of any float type into `f32` logits or log-probabilities, keeping each row's order.
+fn convert<T: Copy + Sync>(
+    kind: ScoreKind,
+    source: ArrayView2<'_, T>,
+    to_f64: impl Fn(T) -> f64 + Sync,
+) -> Result<Array2<f32>> {
+    check_shape(source.dim())?;
+    let classes = source.ncols();
+    let mut target = Array2::<f32>::zeros(source.dim());
+    target
+        .as_slice_mut()
+        .expect("a new array is stored row by row")
+        .par_chunks_mut(classes)
+        .enumerate()
+        .map_init(
+            || (Sorter::new(classes), vec![0.0; classes]),
+            |(sorter, wide), (row, narrow)| {
+                for (wide, &value) in wide.iter_mut().zip(source.row(row)) {
+                    *wide = to_f64(value);
+                }
+                check_wide(kind, row, wide)?;
+                if kind == ScoreKind::Probs {
+                    for value in wide.iter_mut() {
+                        *value = value.max(f64::from(f32::MIN_POSITIVE)).ln();
+                    }
+                }
+                rank::narrow_in_order(wide, sorter, narrow);
+                Ok(())
+            },
+        )
+        .find_map_first(Result::err)
+        .map_or(Ok(target), Err)
+}
+
+/// What can only be seen before the conversion: values out of `f32`'s range, and probabilities as such.
+fn check_wide(kind: ScoreKind, row: usize, values: &[f64]) -> Result<()> {
+    let mut largest = 0;
+    for (column, &value) in values.iter().enumerate() {
+        if value.is_nan() {
+            return Err(Error::NanScore { row, column });
+        }
+        if value > f64::from(f32::MAX) || (value.is_finite() && value < f64::from(f32::MIN)) {
+            return Err(Error::ScoreTooLarge { row, column, value });
+        }
+        if kind == ScoreKind::Probs && value < 0.0 {
+            return Err(Error::NegativeProbability { row, column, value });
+        }
+        if value > values[largest] {
+            largest = column;
+        }
+    }
+    if kind == ScoreKind::Probs {
+        check_total(kind, row, largest, values.iter().sum())?;
+    }
+    Ok(())
+}
+
+/// Scores with their labels and, if rows do not count alike, weights.
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::{Dataset, ScoreKind, Scores};
+///
+/// let logits = array![[2.0_f32, 0.5, -1.0], [0.1, 0.3, 0.2]];
+/// let scores = Scores::new(ScoreKind::Logits, logits.view())?;
+/// let data = Dataset::new(scores, &[0, 2])?;
+/// assert_eq!(data.labels(), [0, 2]);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Dataset<'a> {
+    scores: Scores<'a>,
+    labels: Vec<u32>,
+    weights: Option<Vec<f64>>,
+}
+
+impl<'a> Dataset<'a> {
+    /// Joins scores and labels. Labels are integers of any width; classes without a label are fine.
+    ///
+    /// # Errors
+    /// If the counts differ, a label is not a class, or a label's class is masked (`-inf`) in its row.
+    pub fn new<L: Copy + TryInto<i64>>(scores: Scores<'a>, labels: &[L]) -> Result<Self> {
+        let rows = scores.rows();
+        let classes = scores.classes();
+        if labels.len() != rows {
+            return Err(Error::LengthMismatch {
+                what: "labels",
+                found: labels.len(),
+                rows,
+            });
+        }
+        let mut checked = Vec::with_capacity(rows);
+        for (row, &label) in labels.iter().enumerate() {
+            // Only unsigned types have values that i64 cannot hold.
+            let label = label.try_into().unwrap_or(i64::MAX);
+            let Some(class) = usize::try_from(label).ok().filter(|&l| l < classes) else {
+                return Err(Error::LabelOutOfRange {
+                    row,
+                    label,
+                    classes,
+                });
+            };
+            if scores.row(row)[class] == f32::NEG_INFINITY {
+                return Err(Error::LabelMasked { row, label: class });
+            }
+            checked.push(class as u32);
+        }
+        Ok(Self {
+            scores,
+            labels: checked,
+            weights: None,
+        })
+    }
+
+    /// Lets row i count `weights[i]` times.
+    ///
+    /// # Errors
+    /// If the counts differ, a weight is negative or not finite, or all are zero.
+    pub fn with_weights(mut self, weights: Vec<f64>) -> Result<Self> {
+        if weights.len() != self.rows() {
+            return Err(Error::LengthMismatch {
+                what: "weights",
+                found: weights.len(),
+                rows: self.rows(),
+            });
+        }
+        for (row, &value) in weights.iter().enumerate() {
+            if !value.is_finite() || value < 0.0 {
+                return Err(Error::InvalidWeight { row, value });
+            }
+        }
+        if !weights.iter().any(|&w| w > 0.0) {
+            return Err(Error::ZeroWeights);
+        }
+        self.weights = Some(weights);
+        Ok(self)
+    }
+
+    /// N, the number of rows.
+    pub fn rows(&self) -> usize {
+        self.scores.rows()
+    }
+
+    /// K, the number of classes.
+    pub fn classes(&self) -> usize {
+        self.scores.classes()
+    }
+
+    /// The scores.
+    pub fn scores(&self) -> &Scores<'a> {
+        &self.scores
+    }
+
+    /// The labels, each below K.
+    pub fn labels(&self) -> &[u32] {
+        &self.labels
+    }
+
+    /// The weights, if rows do not count alike.
+    pub fn weights(&self) -> Option<&[f64]> {
+        self.weights.as_deref()
+    }
+
+    /// The weight of a row; 1 without weights.
+    pub fn weight(&self, row: usize) -> f64 {
+        self.weights.as_ref().map_or(1.0, |w| w[row])
+    }
+
+    /// The sum of the weights; N without weights.
+    pub fn total_weight(&self) -> f64 {
+        self.weights
+            .as_ref()
+            .map_or(self.rows() as f64, |w| w.iter().sum())
+    }
+
+    /// A copy of the given rows, in the given order.
+    ///
+    /// # Panics
+    /// If `rows` is empty or names a row that is not there.
+    pub fn select(&self, rows: &[usize]) -> Dataset<'static> {
+        Dataset {
+            scores: self.scores.select(rows),
+            labels: rows.iter().map(|&row| self.labels[row]).collect(),
+            weights: self
+                .weights
+                .as_ref()
+                .map(|w| rows.iter().map(|&row| w[row]).collect()),
+        }
+    }
+}

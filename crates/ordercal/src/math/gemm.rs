@@ -1,0 +1,164 @@
+//! Matrix products through the `gemm` crate, behind checked views.
+//!
+//! This is one of the two modules that may hold `unsafe`: the crate takes raw pointers, and the views
+//! here make sure that what it reads and writes is there.
+
+#![allow(unsafe_code)]
+
+/// A matrix to read: row-major storage, or its transpose.
+#[derive(Clone, Copy)]
+pub(crate) struct Matrix<'a> {
+    data: &'a [f32],
+    rows: usize,
+    cols: usize,
+    row_stride: usize,
+    col_stride: usize,
+}
+
+impl<'a> Matrix<'a> {
+    /// `rows` × `cols`, row by row.
+    pub(crate) fn new(data: &'a [f32], rows: usize, cols: usize) -> Self {
+        assert_eq!(data.len(), rows * cols, "a matrix of another size");
+        Self {
+            data,
+            rows,
+            cols,
+            row_stride: cols,
+            col_stride: 1,
+        }
+    }
+
+    /// The transpose; nothing is copied.
+    pub(crate) fn transposed(self) -> Self {
+        Self {
+            rows: self.cols,
+            cols: self.rows,
+            row_stride: self.col_stride,
+            col_stride: self.row_stride,
+            ..self
+        }
+    }
+}
+
+/// `target` = `left` · `right`, row-major, on the calling thread.
+///
+/// Each element is summed in an order that depends on the inner dimension alone, so a row's result does
+/// not depend on the rows beside it; a test holds it to that.
+pub(crate) fn multiply(target: &mut [f32], left: Matrix<'_>, right: Matrix<'_>) {
+    product(target, left, right, false);
+}
+
+/// `target` += `left` · `right`, row-major, on the calling thread.
+pub(crate) fn multiply_add(target: &mut [f32], left: Matrix<'_>, right: Matrix<'_>) {
+    product(target, left, right, true);
+}
+
+/// The crate splits a longer inner dimension in a way that depends on the other two.
+const INNER: usize = 512;
+
+fn product(target: &mut [f32], left: Matrix<'_>, right: Matrix<'_>, add: bool) {
+    assert_eq!(left.cols, right.rows, "inner dimensions differ");
+    assert_eq!(target.len(), left.rows * right.cols, "a result of another size");
+    if right.cols == 1 {
+        // The crate picks among kernels that sum in different orders here, depending on the rows.
+        for (row, target) in target.iter_mut().enumerate() {
+            let mut sum = if add { *target } else { 0.0 };
+            for inner in 0..left.cols {
+                let factor = left.data[row * left.row_stride + inner * left.col_stride];
+                sum += factor * right.data[inner * right.row_stride];
+            }
+            *target = sum;
+        }
+        return;
+    }
+    if target.is_empty() {
+        return;
+    }
+    for start in (0..left.cols).step_by(INNER) {
+        let inner = INNER.min(left.cols - start);
+        let left_data = &left.data[start * left.col_stride..];
+        let right_data = &right.data[start * right.row_stride..];
+        // SAFETY: `Matrix` guarantees that rows × cols elements with these strides lie inside its slice,
+        // and a part of the inner dimension lies inside the whole; the asserts guarantee that the result
+        // fits, and `target` is borrowed mutably, so nothing overlaps it.
+        unsafe {
+            gemm::gemm(
+                left.rows,
+                right.cols,
+                inner,
+                target.as_mut_ptr(),
+                1,
+                right.cols as isize,
+                add || start > 0,
+                left_data.as_ptr(),
+                left.col_stride as isize,
+                left.row_stride as isize,
+                right_data.as_ptr(),
+                right.col_stride as isize,
+                right.row_stride as isize,
+                1.0,
+                1.0,
+                false,
+                false,
+                false,
+                gemm::Parallelism::None,
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    fn random(rng: &mut Rng, len: usize) -> Vec<f32> {
+        (0..len).map(|_| rng.normal() as f32).collect()
+    }
+
+    #[test]
+    fn products_agree_with_the_triple_loop() {
+        let mut rng = Rng::new(5);
+        for (m, k, n) in [(1, 1, 1), (1, 7, 3), (5, 2, 9), (33, 17, 21), (64, 100, 10)] {
+            let a = random(&mut rng, m * k);
+            let b = random(&mut rng, k * n);
+            let start = random(&mut rng, m * n);
+            let mut c = start.clone();
+            multiply_add(&mut c, Matrix::new(&a, m, k), Matrix::new(&b, k, n));
+            let mut fresh = vec![9.0; m * n];
+            // The transposes of the transposes: other strides, same product.
+            let (at, bt) = (transpose(&a, m, k), transpose(&b, k, n));
+            let (left, right) = (Matrix::new(&at, k, m), Matrix::new(&bt, n, k));
+            multiply(&mut fresh, left.transposed(), right.transposed());
+            for i in 0..m {
+                for j in 0..n {
+                    let exact: f64 =
+                        (0..k).map(|l| f64::from(a[i * k + l]) * f64::from(b[l * n + j])).sum();
+                    assert!((f64::from(fresh[i * n + j]) - exact).abs() < 1e-4);
+                    let added = exact + f64::from(start[i * n + j]);
+                    assert!((f64::from(c[i * n + j]) - added).abs() < 1e-4);
+                }
+            }
+        }
+    }
+
+    fn transpose(data: &[f32], rows: usize, cols: usize) -> Vec<f32> {
+        (0..cols).flat_map(|j| (0..rows).map(move |i| data[i * cols + j])).collect()
+    }
+
+    #[test]
+    fn a_row_does_not_depend_on_its_neighbours() {
+        let mut rng = Rng::new(6);
+        for (k, n) in [(1, 1), (2, 2), (7, 1), (1000, 1), (3, 10), (10, 3), (100, 100), (1000, 150), (150, 1000)] {
+            let a = random(&mut rng, 300 * k);
+            let b = random(&mut rng, k * n);
+            let mut all = vec![0.0; 300 * n];
+            multiply_add(&mut all, Matrix::new(&a, 300, k), Matrix::new(&b, k, n));
+            for m in [1, 2, 3, 5, 16, 17, 64, 299] {
+                let mut some = vec![0.0; m * n];
+                multiply_add(&mut some, Matrix::new(&a[..m * k], m, k), Matrix::new(&b, k, n));
+                assert!(some == all[..m * n], "{m} rows of {k} × {n} differ");
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The two float types a caller can ask for.
+
+use std::fmt;
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for f64 {}
+}
+
+/// `f32` or `f64`: what a model's output can be made of. It cannot be implemented outside this crate.
+pub trait Real:
+    sealed::Sealed + Copy + PartialOrd + Default + Send + Sync + fmt::Debug + fmt::Display + 'static
+{
+    /// The smallest normal number.
+    const MIN_POSITIVE: f64;
+    /// Half of the largest finite number: where logits are held.
+    const LIMIT: f64;
+
+    /// Rounds to the nearest value.
+    fn from_f64(value: f64) -> Self;
+    /// Exact.
+    fn to_f64(self) -> f64;
+    /// The number of representable values between 0 and this one, negative below 0.
+    fn key(self) -> i64;
+    /// The value with the given [`key`](Real::key).
+    fn from_key(key: i64) -> Self;
+}
+
+impl Real for f32 {
+    const MIN_POSITIVE: f64 = f32::MIN_POSITIVE as f64;
+    const LIMIT: f64 = (f32::MAX / 2.0) as f64;
+
+    fn from_f64(value: f64) -> Self {
+        value as f32
+    }
+
+    fn to_f64(self) -> f64 {
+        f64::from(self)
+    }
+
+    fn key(self) -> i64 {
+        let magnitude = i64::from(self.to_bits() & (u32::MAX >> 1));
+        if self.is_sign_negative() { -magnitude } else { magnitude }
+    }
+
+    fn from_key(key: i64) -> Self {
+        let value = f32::from_bits(key.unsigned_abs() as u32);
+        if key < 0 { -value } else { value }
+    }
+}
+
+impl Real for f64 {
+    const MIN_POSITIVE: f64 = f64::MIN_POSITIVE;
+    const LIMIT: f64 = f64::MAX / 2.0;
+
+    fn from_f64(value: f64) -> Self {
+        value
+    }
+
+    fn to_f64(self) -> f64 {
+        self
+    }
+
+    fn key(self) -> i64 {
+        let magnitude = (self.to_bits() & (u64::MAX >> 1)) as i64;
+        if self.is_sign_negative() { -magnitude } else { magnitude }
+    }
+
+    fn from_key(key: i64) -> Self {
+        let value = f64::from_bits(key.unsigned_abs());
+        if key < 0 { -value } else { value }
+    }
+}
