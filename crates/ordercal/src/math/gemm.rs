@@ -71,6 +71,15 @@ fn product(target: &mut [f32], left: Matrix<'_>, right: Matrix<'_>, add: bool) {
         }
         return;
     }
+    if left.rows == 1 {
+        // Likewise: two rows take the same path as two hundred.
+        let row = |inner: usize| left.data[inner * left.col_stride];
+        let twice: Vec<f32> = (0..2 * left.cols).map(|i| row(i % left.cols)).collect();
+        let mut both = [&*target, &*target].concat();
+        product(&mut both, Matrix::new(&twice, 2, left.cols), right, add);
+        target.copy_from_slice(&both[..right.cols]);
+        return;
+    }
     if target.is_empty() {
         return;
     }
@@ -152,10 +161,11 @@ mod tests {
         for (k, n) in [(1, 1), (2, 2), (7, 1), (1000, 1), (3, 10), (10, 3), (100, 100), (1000, 150), (150, 1000)] {
             let a = random(&mut rng, 300 * k);
             let b = random(&mut rng, k * n);
-            let mut all = vec![0.0; 300 * n];
+            let start = random(&mut rng, 300 * n);
+            let mut all = start.clone();
             multiply_add(&mut all, Matrix::new(&a, 300, k), Matrix::new(&b, k, n));
             for m in [1, 2, 3, 5, 16, 17, 64, 299] {
-                let mut some = vec![0.0; m * n];
+                let mut some = start[..m * n].to_vec();
                 multiply_add(&mut some, Matrix::new(&a[..m * k], m, k), Matrix::new(&b, k, n));
                 assert!(some == all[..m * n], "{m} rows of {k} × {n} differ");
             }
