@@ -1,0 +1,36 @@
+//! `oi`: order-preserving and order-invariant (Theorem 2 of the paper).
+
+use serde::{Deserialize, Serialize};
+use std::marker::PhantomData;
+
+use super::network::{Family, Network, Wiring};
+use crate::nn::input::InputKind;
+use crate::optim::Adam;
+
+/// Marks [`Oi`].
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct OrderInvariant;
+
+/// The order-invariant, order-preserving family: f(x) = S(x)⁻¹ U w(y), the network reads the *sorted* row.
+///
+/// w_i = (y_i − y_{i+1})·m_i(y) with m = s⁺(network) > 0, so every strict step stays strict and every tie a
+/// tie. Because the network never learns which class stands where, what it learns for one class serves
+/// all: f(Px) = P f(x).
+pub type Oi = Network<OrderInvariant>;
+
+impl Family for OrderInvariant {
+    const KEY: &'static str = "oi";
+    const WIRING: Wiring = Wiring::SortedToGaps;
+
+    fn defaults() -> Oi {
+        Network {
+            hidden: vec![10, 10],
+            lambda: 5e-4,
+            input: InputKind::LogSoftmax,
+            optimizer: Adam::default().into(),
+            early_stopping: None,
+            seed: 1357,
+            family: PhantomData,
+        }
+    }
+}
