@@ -107,10 +107,10 @@ impl<'a> From<ArrayView2<'a, bf16>> for ScoreArray<'a> {
 /// use ndarray::array;
 /// use ordercal::{Error, ScoreKind, Scores};
 ///
-/// let scores = Scores::new(ScoreKind::Probs, array![[0.7_f32, 0.2, 0.1]].view())?;
+/// let scores = Scores::new(ScoreKind::Probs, array![[0.7_f32, 0.2, 0.1]])?;
 /// assert_eq!((scores.rows(), scores.classes()), (1, 3));
 ///
-/// let bad = Scores::new(ScoreKind::Logits, array![[0.0_f32, f32::NAN]].view());
+/// let bad = Scores::new(ScoreKind::Logits, array![[0.0_f32, f32::NAN]]);
 /// assert_eq!(bad.unwrap_err(), Error::NanScore { row: 0, column: 1 });
 /// # Ok::<(), ordercal::Error>(())
 /// ```
