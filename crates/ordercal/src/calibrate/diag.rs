@@ -9,7 +9,7 @@ use super::ts;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::math::exp::{exp_f32, softplus_f64, softplus_inverse};
-use crate::math::grid::{Gathered, Grid, Increasing, Place};
+use crate::math::grid::{Gathered, Grid, Increasing};
 use crate::math::simd::vectorized;
 use crate::nn::input::InputKind;
 use crate::nn::mlp::{Buffers, Shape};
@@ -57,7 +57,7 @@ impl Default for Diag {
             smoothness: 1.0,
             input: InputKind::LogSoftmax,
             intervals: 4096,
-            optimizer: Lbfgs::default(),
+            optimizer: Lbfgs::default().with_max_iterations(100),
             seed: 1357,
         }
     }
@@ -190,11 +190,11 @@ impl Calibrator for Diag {
                 expected: "a finite number, 0 or more",
             });
         }
-        if !(16..=1 << 20).contains(&self.intervals) {
+        if !(16..=MAX_INTERVALS).contains(&self.intervals) {
             return Err(Error::InvalidParameter {
                 name: "intervals",
                 value: self.intervals.to_string(),
-                expected: "16 to 1048576",
+                expected: "16 to 60000",
             });
         }
         self.optimizer.validate()
@@ -208,7 +208,7 @@ impl Calibrator for Diag {
         let grid = Grid::new(low, high, self.intervals);
         let mut objective = Objective {
             slope: SlopeNetwork::new(&self.hidden, grid, softplus_inverse(beta)),
-            pass: Pass::new(data, shifts, grid),
+            pass: Pass::new(data, &shifts, grid),
             lambda: self.lambda,
             smoothness: self.smoothness / data.rows() as f64,
         };
@@ -216,7 +216,7 @@ impl Calibrator for Diag {
         let most = self.optimizer.max_iterations;
         let outcome = self.optimizer.minimize(
             &mut params,
-            1e-9,
+            NOISE,
             &mut |params, gradient| objective.evaluate(params, gradient),
             &mut |step: &Step<'_>| tell(watch, step.iteration, most, step.value).map(|()| None),
         )?;
@@ -235,6 +235,9 @@ impl Calibrator for Diag {
     }
 }
 
+/// Pieces of the grid are counted in 16 bits.
+const MAX_INTERVALS: usize = 60_000;
+
 /// What each row is shifted by.
 fn shifts(data: &Dataset<'_>, kind: InputKind) -> Vec<f64> {
     let classes = data.classes();
@@ -247,6 +250,9 @@ fn shifts(data: &Dataset<'_>, kind: InputKind) -> Vec<f64> {
         .map_init(|| Sorter::new(classes), |sorter, scores| row_shift(kind, scores, sorter.sort(scores)))
         .collect()
 }
+
+/// Changes of the loss below this share of it mean nothing.
+const NOISE: f64 = 1e-7;
 
 /// The share of the rows whose extremes the grid may leave out at either end.
 const OUTLIERS: f64 = 1e-3;
@@ -376,7 +382,9 @@ const PARTS: usize = 16;
 /// The mean NLL as a function of the slopes at the nodes.
 struct Pass<'a> {
     data: &'a Dataset<'a>,
-    shifts: Vec<f64>,
+    /// Where each score lies on the grid, which never changes during a fit.
+    pieces: Vec<u16>,
+    along: Vec<f32>,
     function: Increasing,
     parts: Vec<Part>,
     nll: f64,
@@ -385,28 +393,38 @@ struct Pass<'a> {
 /// One part's sums and scratch.
 struct Part {
     gathered: Gathered,
-    places: Vec<Place>,
     values: Vec<f64>,
     exponentials: Vec<f32>,
     nll: f64,
 }
 
 impl<'a> Pass<'a> {
-    fn new(data: &'a Dataset<'a>, shifts: Vec<f64>, grid: Grid) -> Self {
+    fn new(data: &'a Dataset<'a>, shifts: &[f64], grid: Grid) -> Self {
         let classes = data.classes();
+        let scores = data.scores().as_slice();
+        let mut pieces = vec![0_u16; scores.len()];
+        let mut along = vec![0.0_f32; scores.len()];
+        let rows = pieces.par_chunks_mut(classes).zip(along.par_chunks_mut(classes));
+        rows.zip(scores.par_chunks(classes)).zip(shifts).for_each(|(((pieces, along), scores), shift)| {
+            for ((piece, along), &score) in pieces.iter_mut().zip(along).zip(scores) {
+                let place = grid.place(f64::from(score) - shift);
+                *piece = place.piece as u16;
+                *along = place.along as f32;
+            }
+        });
         let part = || Part {
             gathered: Gathered::new(grid),
-            places: vec![grid.place(0.0); classes],
             values: vec![0.0; classes],
             exponentials: vec![0.0; classes],
             nll: 0.0,
         };
         // Small data is not worth sixteen grids of sums.
-        let parts = (data.rows() * classes).div_ceil(8 * grid.intervals).clamp(1, PARTS);
+        let parts = scores.len().div_ceil(8 * grid.intervals).clamp(1, PARTS);
         Self {
             data,
-            shifts,
-            function: Increasing::new(grid, &vec![1.0; grid.intervals + 1]),
+            pieces,
+            along,
+            function: Increasing::new(grid, &vec![1.0; grid.nodes()]),
             parts: (0..parts).map(|_| part()).collect(),
             nll: 0.0,
         }
@@ -415,14 +433,18 @@ impl<'a> Pass<'a> {
     /// Sets `nll` and returns its gradient on the slopes.
     fn run(&mut self, slopes: &[f64]) -> Vec<f64> {
         self.function.set(slopes);
-        let rows = self.data.rows().div_ceil(self.parts.len());
-        let (data, shifts, function) = (self.data, &self.shifts, &self.function);
+        let (data, classes) = (self.data, self.data.classes());
+        let rows = data.rows().div_ceil(self.parts.len());
+        let (pieces, along, function) = (&self.pieces, &self.along, &self.function);
         let total = data.total_weight();
         self.parts.par_iter_mut().enumerate().for_each(|(index, part)| {
             part.gathered.clear();
             part.nll = 0.0;
             for row in (index * rows)..((index + 1) * rows).min(data.rows()) {
-                part.add(function, data, row, shifts[row], data.weight(row) / total);
+                let here = row * classes..(row + 1) * classes;
+                let label = data.labels()[row] as usize;
+                let weight = data.weight(row) / total;
+                part.add(function, &pieces[here.clone()], &along[here], label, weight);
             }
         });
         let (first, others) = self.parts.split_first_mut().expect("at least one part");
@@ -438,39 +460,49 @@ impl<'a> Pass<'a> {
 }
 
 impl Part {
-    fn add(&mut self, function: &Increasing, data: &Dataset<'_>, row: usize, shift: f64, weight: f64) {
-        let scores = data.scores().row(row);
-        let label = data.labels()[row] as usize;
-        let grid = function.grid();
-        for ((place, value), &score) in self.places.iter_mut().zip(&mut self.values).zip(scores) {
-            *place = grid.place(f64::from(score) - shift);
-            *value = function.read(*place);
+    fn add(&mut self, function: &Increasing, pieces: &[u16], along: &[f32], label: usize, weight: f64) {
+        for ((value, &piece), &along) in self.values.iter_mut().zip(pieces).zip(along) {
+            *value = function.read(usize::from(piece), f64::from(along));
         }
         let (top, sum) = exponentials(&self.values, &mut self.exponentials);
         self.nll += weight * (sum.ln() - (self.values[label] - top));
         let scale = weight / sum;
-        for (place, &e) in self.places.iter().zip(&self.exponentials) {
+        for ((&piece, &along), &e) in pieces.iter().zip(along).zip(&self.exponentials) {
             if e > 0.0 {
-                self.gathered.add(*place, scale * f64::from(e));
+                self.gathered.add(usize::from(piece), f64::from(along), scale * f64::from(e));
             }
         }
-        self.gathered.add(self.places[label], -weight);
+        self.gathered.add(usize::from(pieces[label]), f64::from(along[label]), -weight);
     }
 }
 
+const LANES: usize = 16;
+
 vectorized! {
+    /// e^(v − max) of a row, with max and the sum.
     fn exponentials(values: &[f64], exponentials: &mut [f32]) -> (f64, f64) {
+        let mut tops = [f64::NEG_INFINITY; LANES];
+        let mut chunks = values.chunks_exact(LANES);
+        for chunk in &mut chunks {
+            for (top, &value) in tops.iter_mut().zip(chunk) {
+                *top = if value > *top { value } else { *top };
+            }
+        }
         let mut top = f64::NEG_INFINITY;
-        for &value in values {
+        for &value in tops.iter().chain(chunks.remainder()) {
             top = if value > top { value } else { top };
         }
-        let mut sum = 0.0;
-        for (e, &value) in exponentials.iter_mut().zip(values) {
-            *e = exp_f32((value - top) as f32);
+        let mut sums = [0.0_f64; LANES];
+        for (values, exponentials) in values.chunks(LANES).zip(exponentials.chunks_mut(LANES)) {
+            for ((sum, e), &value) in sums.iter_mut().zip(exponentials).zip(values) {
+                *e = exp_f32((value - top) as f32);
+                *sum += f64::from(*e);
+            }
         }
-        for &e in &*exponentials {
-            sum += f64::from(e);
+        let mut total = 0.0;
+        for sum in sums {
+            total += sum;
         }
-        (top, sum)
+        (top, total)
     }
 }

@@ -24,10 +24,10 @@ impl Family for OrderInvariant {
 
     fn defaults() -> Oi {
         Network {
-            hidden: vec![10, 10],
-            lambda: 5e-4,
-            input: InputKind::LogSoftmax,
-            optimizer: Adam::default().into(),
+            hidden: vec![100],
+            lambda: 2e-3,
+            input: InputKind::Centred,
+            optimizer: Adam::default().with_learning_rate(5e-3).into(),
             early_stopping: None,
             seed: 1357,
             family: PhantomData,

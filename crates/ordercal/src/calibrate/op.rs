@@ -23,10 +23,10 @@ impl Family for OrderPreserving {
 
     fn defaults() -> Op {
         Network {
-            hidden: vec![10, 10],
-            lambda: 5e-4,
+            hidden: vec![100],
+            lambda: 1e-3,
             input: InputKind::LogSoftmax,
-            optimizer: Adam::default().into(),
+            optimizer: Adam::default().with_learning_rate(5e-3).into(),
             early_stopping: None,
             seed: 1357,
             family: PhantomData,

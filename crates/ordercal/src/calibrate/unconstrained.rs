@@ -22,9 +22,9 @@ impl Family for NoConstraint {
     fn defaults() -> Unconstrained {
         Network {
             hidden: vec![100],
-            lambda: 5e-4,
-            input: InputKind::LogSoftmax,
-            optimizer: Adam::default().into(),
+            lambda: 5e-3,
+            input: InputKind::Centred,
+            optimizer: Adam::default().with_learning_rate(5e-3).into(),
             early_stopping: None,
             seed: 1357,
             family: PhantomData,

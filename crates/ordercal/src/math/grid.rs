@@ -12,16 +12,17 @@
 pub(crate) struct Grid {
     pub low: f64,
     pub step: f64,
-    /// The number of intervals; there is one node more.
+    /// The number of intervals between nodes; there is one node more.
     pub intervals: usize,
 }
 
-/// Where a value lies: in which interval, how far into it, and how far outside the grid, in steps.
+/// Where a value lies. Piece 0 is everything below the grid, then come its intervals, and the last piece
+/// is everything above.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
-    pub interval: usize,
-    pub inside: f64,
-    pub outside: f64,
+    pub piece: usize,
+    /// How far from the piece's anchoring node, in steps: 0 to 1 inside the grid, any number outside.
+    pub along: f64,
 }
 
 impl Grid {
@@ -37,20 +38,35 @@ impl Grid {
         self.low + self.step * index as f64
     }
 
-    #[inline(always)]
+    pub(crate) fn nodes(&self) -> usize {
+        self.intervals + 1
+    }
+
+    #[inline]
     pub(crate) fn place(&self, value: f64) -> Place {
         let position = (value - self.low) / self.step;
-        let held = position.clamp(0.0, self.intervals as f64);
-        let interval = (held as usize).min(self.intervals - 1);
+        let count = self.intervals as f64;
+        if position < 0.0 {
+            return Place {
+                piece: 0,
+                along: position,
+            };
+        }
+        if position >= count {
+            return Place {
+                piece: self.intervals + 1,
+                along: position - count,
+            };
+        }
+        let left = position.floor();
         Place {
-            interval,
-            inside: held - interval as f64,
-            outside: position - held,
+            piece: left as usize + 1,
+            along: position - left,
         }
     }
 }
 
-/// What one interval contributes: its value and slope at the left, and the slope's change to the right.
+/// What a piece is: its value and slope where it is anchored, and the slope's change over one step.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Piece {
     value: f64,
@@ -66,20 +82,28 @@ pub(crate) struct Increasing {
 }
 
 impl Increasing {
+    /// From one slope per node; f is 0 at the first node.
     pub(crate) fn new(grid: Grid, slopes: &[f64]) -> Self {
         let mut increasing = Self {
             grid,
-            pieces: vec![Piece::default(); grid.intervals],
+            pieces: vec![Piece::default(); grid.intervals + 2],
         };
         increasing.set(slopes);
         increasing
     }
 
-    /// Takes new slopes, one per node; f is 0 at the first node.
+    /// Takes new slopes.
     pub(crate) fn set(&mut self, slopes: &[f64]) {
-        assert_eq!(slopes.len(), self.grid.intervals + 1, "one slope per node");
+        assert_eq!(slopes.len(), self.grid.nodes(), "one slope per node");
+        let last = slopes.len() - 1;
+        let straight = |value, slope| Piece {
+            value,
+            slope,
+            change: 0.0,
+        };
         let mut value = 0.0;
-        for (piece, pair) in self.pieces.iter_mut().zip(slopes.windows(2)) {
+        self.pieces[0] = straight(0.0, slopes[0]);
+        for (piece, pair) in self.pieces[1..].iter_mut().zip(slopes.windows(2)) {
             *piece = Piece {
                 value,
                 slope: pair[0],
@@ -87,19 +111,19 @@ impl Increasing {
             };
             value += 0.5 * self.grid.step * (pair[0] + pair[1]);
         }
+        self.pieces[last + 1] = straight(value, slopes[last]);
     }
 
     /// f less its value at the first node.
     #[inline(always)]
-    pub(crate) fn read(&self, place: Place) -> f64 {
-        let piece = &self.pieces[place.interval];
-        let (u, slope) = (place.inside, piece.slope);
-        let within = u * (slope + 0.5 * u * piece.change) + place.outside * (slope + u * piece.change);
-        piece.value + self.grid.step * within
+    pub(crate) fn read(&self, piece: usize, along: f64) -> f64 {
+        let piece = &self.pieces[piece];
+        piece.value + self.grid.step * along * (piece.slope + 0.5 * along * piece.change)
     }
 
     pub(crate) fn at(&self, value: f64) -> f64 {
-        self.read(self.grid.place(value))
+        let place = self.grid.place(value);
+        self.read(place.piece, place.along)
     }
 
     pub(crate) fn grid(&self) -> Grid {
@@ -107,33 +131,33 @@ impl Increasing {
     }
 }
 
-/// Gradients on values of f, gathered by interval on their way to the slopes.
+/// Gradients g on values of f, gathered by piece on their way to the slopes: Σg, Σg·u and Σg·u² with u the
+/// distance along the piece. A fourth, unused number makes it one vector instruction to add them.
 #[derive(Debug, Clone)]
 pub(crate) struct Gathered {
-    sums: Vec<[f64; 3]>,
+    sums: Vec<[f64; 4]>,
 }
 
 impl Gathered {
     pub(crate) fn new(grid: Grid) -> Self {
         Self {
-            sums: vec![[0.0; 3]; grid.intervals],
+            sums: vec![[0.0; 4]; grid.intervals + 2],
         }
     }
 
     pub(crate) fn clear(&mut self) {
-        self.sums.fill([0.0; 3]);
+        self.sums.fill([0.0; 4]);
     }
 
     /// Adds the gradient on f at one place.
     #[inline(always)]
-    pub(crate) fn add(&mut self, place: Place, gradient: f64) {
-        let (u, outside) = (place.inside, place.outside);
-        let right = 0.5 * u * u + outside * u;
-        let left = u + outside - right;
-        let sums = &mut self.sums[place.interval];
-        sums[0] += gradient;
-        sums[1] += gradient * left;
-        sums[2] += gradient * right;
+    pub(crate) fn add(&mut self, piece: usize, along: f64, gradient: f64) {
+        let first = gradient * along;
+        let more = [gradient, first, first * along, 0.0];
+        let sums = &mut self.sums[piece];
+        for (sum, more) in sums.iter_mut().zip(more) {
+            *sum += more;
+        }
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
@@ -148,9 +172,14 @@ impl Gathered {
     /// includes the areas of all intervals before it, the sum of all gradients to the right.
     pub(crate) fn slopes(&self, grid: Grid, gradient: &mut [f64]) {
         gradient.fill(0.0);
-        let mut to_the_right = 0.0;
-        for (interval, &[all, left, right]) in self.sums.iter().enumerate().rev() {
-            gradient[interval] += grid.step * (left + 0.5 * to_the_right);
+        let last = grid.intervals;
+        gradient[0] += grid.step * self.sums[0][1];
+        gradient[last] += grid.step * self.sums[last + 1][1];
+        let mut to_the_right = self.sums[last + 1][0];
+        for interval in (0..last).rev() {
+            let [all, first, second, _] = self.sums[interval + 1];
+            let right = 0.5 * second;
+            gradient[interval] += grid.step * (first - right + 0.5 * to_the_right);
             gradient[interval + 1] += grid.step * (right + 0.5 * to_the_right);
             to_the_right += all;
         }
@@ -190,7 +219,8 @@ mod tests {
         };
         let mut parts = [Gathered::new(grid), Gathered::new(grid)];
         for (i, (&t, &c)) in places.iter().zip(&factors).enumerate() {
-            parts[i % 2].add(grid.place(t), c);
+            let place = grid.place(t);
+            parts[i % 2].add(place.piece, place.along, c);
         }
         let [mut gathered, other] = parts;
         gathered.merge(&other);
