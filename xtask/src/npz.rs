@@ -18,7 +18,8 @@ pub struct NpzArray {
 /// Reads every array of a bundle.
 pub fn read(path: &Path) -> Result<BTreeMap<String, NpzArray>> {
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    let mut archive = zip::ZipArchive::new(file).with_context(|| format!("{} is no npz", path.display()))?;
+    let mut archive =
+        zip::ZipArchive::new(file).with_context(|| format!("{} is no npz", path.display()))?;
     let mut arrays = BTreeMap::new();
     for index in 0..archive.len() {
         let mut member = archive.by_index(index)?;
@@ -36,7 +37,10 @@ fn parse(bytes: &[u8]) -> Result<NpzArray> {
         bail!("not a numpy array");
     }
     let (length, start) = match bytes[6] {
-        1 => (usize::from(u16::from_le_bytes(bytes[8..10].try_into()?)), 10),
+        1 => (
+            usize::from(u16::from_le_bytes(bytes[8..10].try_into()?)),
+            10,
+        ),
         _ => (u32::from_le_bytes(bytes[8..12].try_into()?) as usize, 12),
     };
     let header = std::str::from_utf8(&bytes[start..start + length])?;
@@ -44,15 +48,38 @@ fn parse(bytes: &[u8]) -> Result<NpzArray> {
     if header.contains("'fortran_order': True") {
         bail!("Fortran order");
     }
-    let descr = header.split("'descr': '").nth(1).and_then(|h| h.split('\'').next()).context("no dtype")?;
-    let shape = header.split("'shape': (").nth(1).and_then(|h| h.split(')').next()).context("no shape")?;
-    let shape = shape.split(',').filter(|s| !s.trim().is_empty()).map(|s| s.trim().parse());
+    let descr = header
+        .split("'descr': '")
+        .nth(1)
+        .and_then(|h| h.split('\'').next())
+        .context("no dtype")?;
+    let shape = header
+        .split("'shape': (")
+        .nth(1)
+        .and_then(|h| h.split(')').next())
+        .context("no shape")?;
+    let shape = shape
+        .split(',')
+        .filter(|s| !s.trim().is_empty())
+        .map(|s| s.trim().parse());
     let shape: Vec<usize> = shape.collect::<Result<_, _>>()?;
     let values = match descr {
-        "<f4" => body.chunks_exact(4).map(|b| f64::from(f32::from_le_bytes(b.try_into().unwrap()))).collect(),
-        "<f8" => body.chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().unwrap())).collect(),
-        "<i4" => body.chunks_exact(4).map(|b| f64::from(i32::from_le_bytes(b.try_into().unwrap()))).collect(),
-        "<i8" => body.chunks_exact(8).map(|b| i64::from_le_bytes(b.try_into().unwrap()) as f64).collect(),
+        "<f4" => body
+            .chunks_exact(4)
+            .map(|b| f64::from(f32::from_le_bytes(b.try_into().unwrap())))
+            .collect(),
+        "<f8" => body
+            .chunks_exact(8)
+            .map(|b| f64::from_le_bytes(b.try_into().unwrap()))
+            .collect(),
+        "<i4" => body
+            .chunks_exact(4)
+            .map(|b| f64::from(i32::from_le_bytes(b.try_into().unwrap())))
+            .collect(),
+        "<i8" => body
+            .chunks_exact(8)
+            .map(|b| i64::from_le_bytes(b.try_into().unwrap()) as f64)
+            .collect(),
         "|u1" => body.iter().map(|&b| f64::from(b)).collect(),
         other => bail!("dtype {other}"),
     };

@@ -28,11 +28,18 @@ pub fn run(dir: &Path, reference: Option<&Path>, methods: &[Method]) -> Result<(
         "dataset", "method", "nll", "ece", "brier", "accuracy", "changed", "seconds"
     );
     for path in &bundles {
-        let name = path.file_stem().context("a bundle has a name")?.to_string_lossy().into_owned();
+        let name = path
+            .file_stem()
+            .context("a bundle has a name")?
+            .to_string_lossy()
+            .into_owned();
         let arrays = npz::read(path)?;
         let (calib_scores, calib_labels) = split(&arrays, "calib")?;
         let (test_scores, test_labels) = split(&arrays, "test")?;
-        let calib = Dataset::new(Scores::new(ScoreKind::Logits, calib_scores.view())?, &calib_labels)?;
+        let calib = Dataset::new(
+            Scores::new(ScoreKind::Logits, calib_scores.view())?,
+            &calib_labels,
+        )?;
         let test = Scores::new(ScoreKind::Logits, test_scores.view())?;
         for method in methods {
             let begin = Instant::now();
@@ -44,7 +51,15 @@ pub fn run(dir: &Path, reference: Option<&Path>, methods: &[Method]) -> Result<(
             let note = note(&reference[&name], method.key(), &figures);
             println!(
                 "{:<24} {:<14} {:>8.5} {:>8.5} {:>8.6} {:>8.4} {:>7} {:>8.4}  {}",
-                name, method.key(), figures.nll, figures.ece, figures.brier, figures.accuracy, changed, seconds, note
+                name,
+                method.key(),
+                figures.nll,
+                figures.ece,
+                figures.brier,
+                figures.accuracy,
+                changed,
+                seconds,
+                note
             );
             if std::env::var_os("ORDERCAL_REPORT").is_some() {
                 println!("    {:?}", fitted.report);
@@ -65,7 +80,11 @@ fn note(reference: &Value, key: &str, figures: &Figures) -> String {
 type Arrays = std::collections::BTreeMap<String, npz::NpzArray>;
 
 fn split(arrays: &Arrays, split: &str) -> Result<(Array2<f32>, Vec<i64>)> {
-    let get = |name: String| arrays.get(&name).with_context(|| format!("there is no array {name}"));
+    let get = |name: String| {
+        arrays
+            .get(&name)
+            .with_context(|| format!("there is no array {name}"))
+    };
     let scores = get(format!("{split}_logits"))?;
     let labels = get(format!("{split}_labels"))?;
     ensure!(scores.shape.len() == 2, "{split}_logits is not a matrix");
@@ -91,7 +110,11 @@ impl Figures {
             let top = argmax(row.iter().copied());
             let hit = f64::from(u8::from(top == label));
             hits += hit;
-            brier += row.iter().enumerate().map(|(c, p)| (p - f64::from(u8::from(c == label))).powi(2)).sum::<f64>();
+            brier += row
+                .iter()
+                .enumerate()
+                .map(|(c, p)| (p - f64::from(u8::from(c == label))).powi(2))
+                .sum::<f64>();
             let bin = ((row[top] * 15.0).ceil() as usize).clamp(1, 15) - 1;
             bins[bin][0] += 1.0;
             bins[bin][1] += row[top];
@@ -100,7 +123,10 @@ impl Figures {
         let n = labels.len() as f64;
         Self {
             nll: nll / n,
-            ece: bins.iter().map(|[_, conf, hit]| (conf - hit).abs() / n).sum(),
+            ece: bins
+                .iter()
+                .map(|[_, conf, hit]| (conf - hit).abs() / n)
+                .sum(),
             brier: brier / n / probs.ncols() as f64,
             accuracy: hits / n,
         }
@@ -119,5 +145,6 @@ fn argmax<T: PartialOrd>(values: impl Iterator<Item = T>) -> usize {
 
 fn changed(scores: ArrayView2<'_, f32>, probs: ArrayView2<'_, f64>) -> usize {
     let rows = scores.rows().into_iter().zip(probs.rows());
-    rows.filter(|(s, p)| argmax(s.iter()) != argmax(p.iter())).count()
+    rows.filter(|(s, p)| argmax(s.iter()) != argmax(p.iter()))
+        .count()
 }

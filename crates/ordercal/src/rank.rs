@@ -95,13 +95,21 @@ impl Sorter {
     pub fn sort(&mut self, row: &[f32]) -> &[u32] {
         assert_eq!(row.len(), self.keys.len(), "a row of another width");
         for (priority, key) in self.keys.iter_mut().enumerate() {
-            let class = self.ties.classes.as_ref().map_or(priority, |c| c[priority] as usize);
+            let class = self
+                .ties
+                .classes
+                .as_ref()
+                .map_or(priority, |c| c[priority] as usize);
             *key = (u64::from(descending_key(row[class])) << 32) | priority as u64;
         }
         self.keys.sort_unstable();
         for (class, key) in self.order.iter_mut().zip(&self.keys) {
             let priority = (key & u64::from(u32::MAX)) as u32;
-            *class = self.ties.classes.as_ref().map_or(priority, |c| c[priority as usize]);
+            *class = self
+                .ties
+                .classes
+                .as_ref()
+                .map_or(priority, |c| c[priority as usize]);
         }
         &self.order
     }
@@ -114,13 +122,21 @@ impl Sorter {
         assert_eq!(row.len(), self.order.len(), "a row of another width");
         self.wide_keys.clear();
         self.wide_keys.extend((0..row.len()).map(|priority| {
-            let class = self.ties.classes.as_ref().map_or(priority, |c| c[priority] as usize);
+            let class = self
+                .ties
+                .classes
+                .as_ref()
+                .map_or(priority, |c| c[priority] as usize);
             (u128::from(descending_wide_key(row[class])) << 32) | priority as u128
         }));
         self.wide_keys.sort_unstable();
         for (class, key) in self.order.iter_mut().zip(&self.wide_keys) {
             let priority = (key & u128::from(u32::MAX)) as u32;
-            *class = self.ties.classes.as_ref().map_or(priority, |c| c[priority as usize]);
+            *class = self
+                .ties
+                .classes
+                .as_ref()
+                .map_or(priority, |c| c[priority as usize]);
         }
         &self.order
     }
@@ -129,12 +145,20 @@ impl Sorter {
 /// Smaller for larger floats; one key for both zeros.
 fn descending_key(value: f32) -> u32 {
     let bits = (value + 0.0).to_bits();
-    if bits >> 31 == 0 { !(bits | 1 << 31) } else { bits }
+    if bits >> 31 == 0 {
+        !(bits | 1 << 31)
+    } else {
+        bits
+    }
 }
 
 fn descending_wide_key(value: f64) -> u64 {
     let bits = (value + 0.0).to_bits();
-    if bits >> 63 == 0 { !(bits | 1 << 63) } else { bits }
+    if bits >> 63 == 0 {
+        !(bits | 1 << 63)
+    } else {
+        bits
+    }
 }
 
 /// S(x)⁻¹: `rank[class]` is the position of the class in the sorted row.
@@ -343,7 +367,11 @@ fn spread<X: PartialOrd + Copy, T: Real>(
         let level = block.sum.div_euclid(block.weight);
         for group in &groups[index..index + block.groups] {
             let key = (level - index as i128) as i64;
-            let value = T::from_key(if bounds.strict_from > 0.0 { key.max(lowest) } else { key });
+            let value = T::from_key(if bounds.strict_from > 0.0 {
+                key.max(lowest)
+            } else {
+                key
+            });
             for &class in &order[group.first..group.end] {
                 output[class as usize] = value;
             }

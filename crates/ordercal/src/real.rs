@@ -41,7 +41,11 @@ impl Real for f32 {
 
     fn key(self) -> i64 {
         let magnitude = i64::from(self.to_bits() & (u32::MAX >> 1));
-        if self.is_sign_negative() { -magnitude } else { magnitude }
+        if self.is_sign_negative() {
+            -magnitude
+        } else {
+            magnitude
+        }
     }
 
     fn from_key(key: i64) -> Self {
@@ -64,7 +68,11 @@ impl Real for f64 {
 
     fn key(self) -> i64 {
         let magnitude = (self.to_bits() & (u64::MAX >> 1)) as i64;
-        if self.is_sign_negative() { -magnitude } else { magnitude }
+        if self.is_sign_negative() {
+            -magnitude
+        } else {
+            magnitude
+        }
     }
 
     fn from_key(key: i64) -> Self {

@@ -64,7 +64,13 @@ impl Workspace {
     }
 
     /// Transforms a block of rows into `output`.
-    fn run<T: Real>(&mut self, model: &impl Transform, scores: &[f32], kind: ScoreKind, output: &mut [T]) {
+    fn run<T: Real>(
+        &mut self,
+        model: &impl Transform,
+        scores: &[f32],
+        kind: ScoreKind,
+        output: &mut [T],
+    ) {
         let classes = model.classes();
         let keep_order = model.order_preserving();
         self.order.clear();
@@ -80,7 +86,10 @@ impl Workspace {
         };
         self.logits.resize(scores.len(), 0.0);
         model.logits(&block, &mut self.logits);
-        let rows = self.logits.chunks_exact_mut(classes).zip(output.chunks_exact_mut(classes));
+        let rows = self
+            .logits
+            .chunks_exact_mut(classes)
+            .zip(output.chunks_exact_mut(classes));
         for (row, (logits, output)) in rows.enumerate() {
             match kind {
                 ScoreKind::Logits => {}

@@ -27,7 +27,8 @@ use crate::traits::{Calibrator, FitReport, Transform, Unwatched, Watch, tell};
 /// with.
 ///
 /// Without regularisation f̄′ is free to do anything where there are few data. Two penalties hold it:
-/// λ/2 ‖θ‖² as in the paper, and `smoothness`/(2N) ∫ (d ln f̄′/dτ)² dτ with τ from 0 to 1 along the grid,
+/// λ/2 ‖θ‖² as in the paper, and `smoothness`/(2W) ∫ (d ln f̄′/dτ)² dτ with τ from 0 to 1 along the grid and
+/// W the total weight of the rows,
 /// which shrinks f̄ towards a straight line: temperature scaling.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -112,6 +113,43 @@ pub struct DiagModel {
 }
 
 impl DiagModel {
+    /// Builds f̄ from its slopes at even nodes over a range; outside it is a straight line.
+    ///
+    /// # Errors
+    /// [`Error::InvalidParameter`] if a slope is not positive or the range is empty.
+    pub fn from_slopes(
+        classes: usize,
+        input: InputKind,
+        (low, high): (f64, f64),
+        slopes: Vec<f64>,
+    ) -> Result<Self> {
+        let fail = |name, value: String, expected| {
+            Err(Error::InvalidParameter {
+                name,
+                value,
+                expected,
+            })
+        };
+        if classes < 2 {
+            return fail("classes", classes.to_string(), "at least 2");
+        }
+        if !(low < high && low.is_finite() && high.is_finite()) {
+            return fail(
+                "range",
+                format!("{low}..{high}"),
+                "two finite numbers in order",
+            );
+        }
+        if slopes.len() < 2 {
+            return fail("slopes", slopes.len().to_string(), "at least 2");
+        }
+        if let Some(slope) = slopes.iter().find(|s| !(**s > 0.0 && s.is_finite())) {
+            return fail("slopes", slope.to_string(), "positive numbers");
+        }
+        let grid = Grid::new(low, high, slopes.len() - 1);
+        Ok(Self::new(classes, input, grid, slopes))
+    }
+
     fn new(classes: usize, input: InputKind, grid: Grid, slopes: Vec<f64>) -> Self {
         let function = Increasing::new(grid, &slopes);
         let origin = function.at(0.0);
@@ -127,6 +165,11 @@ impl DiagModel {
     /// f̄ at a score (after the row's shift, see [`Diag::input`]).
     pub fn function(&self, score: f64) -> f64 {
         self.function.at(score) - self.origin
+    }
+
+    /// The shift of a row before f̄.
+    pub fn input(&self) -> InputKind {
+        self.input
     }
 
     /// The range of the grid; outside it f̄ is a straight line.
@@ -210,7 +253,7 @@ impl Calibrator for Diag {
             slope: SlopeNetwork::new(&self.hidden, grid, softplus_inverse(beta)),
             pass: Pass::new(data, &shifts, grid),
             lambda: self.lambda,
-            smoothness: self.smoothness / data.rows() as f64,
+            smoothness: self.smoothness / data.total_weight(),
         };
         let mut params: Vec<f64> = objective.slope.initial(&mut Rng::new(self.seed));
         let most = self.optimizer.max_iterations;
@@ -247,7 +290,10 @@ fn shifts(data: &Dataset<'_>, kind: InputKind) -> Vec<f64> {
     data.scores()
         .as_slice()
         .par_chunks(classes)
-        .map_init(|| Sorter::new(classes), |sorter, scores| row_shift(kind, scores, sorter.sort(scores)))
+        .map_init(
+            || Sorter::new(classes),
+            |sorter, scores| row_shift(kind, scores, sorter.sort(scores)),
+        )
         .collect()
 }
 
@@ -268,20 +314,40 @@ fn range(data: &Dataset<'_>, shifts: &[f64], beta: f64) -> (f64, f64) {
     let mut lows = Vec::with_capacity(data.rows());
     let mut highs = Vec::with_capacity(data.rows());
     for (row, shift) in shifts.iter().enumerate() {
+        let weight = data.weight(row);
+        if weight == 0.0 {
+            continue;
+        }
         let scores = data.scores().row(row);
         let top = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let top = f64::from(top) - shift;
         let label = f64::from(scores[data.labels()[row] as usize]) - shift;
-        let relevant = scores.iter().map(|&s| f64::from(s) - shift).filter(|&s| s >= top - depth);
-        lows.push(relevant.fold(top, f64::min).min(label));
-        highs.push(top);
+        let relevant = scores
+            .iter()
+            .map(|&s| f64::from(s) - shift)
+            .filter(|&s| s >= top - depth);
+        lows.push((relevant.fold(top, f64::min).min(label), weight));
+        highs.push((-top, weight));
     }
-    lows.sort_by(f64::total_cmp);
-    highs.sort_by(f64::total_cmp);
-    let left_out = (OUTLIERS * data.rows() as f64) as usize;
-    let (low, high) = (lows[left_out], highs[highs.len() - 1 - left_out]);
+    let left_out = OUTLIERS * data.total_weight();
+    let (low, high) = (beyond(&mut lows, left_out), -beyond(&mut highs, left_out));
     // All scores equal: any range will do.
-    if high > low { (low, high) } else { (low - 1.0, low + 1.0) }
+    if high > low {
+        (low, high)
+    } else {
+        (low - 1.0, low + 1.0)
+    }
+}
+
+/// The smallest value with more than the given weight up to and including it.
+fn beyond(values: &mut [(f64, f64)], weight: f64) -> f64 {
+    values.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut sum = 0.0;
+    let found = values.iter().find(|(_, w)| {
+        sum += w;
+        sum > weight
+    });
+    found.expect("the whole weighs more than a part").0
 }
 
 /// f̄′ on the grid: a network of one input, and its gradient.
@@ -315,7 +381,11 @@ impl SlopeNetwork {
     }
 
     fn initial(&self, rng: &mut Rng) -> Vec<f64> {
-        self.shape.initial(rng).iter().map(|&p| f64::from(p)).collect()
+        self.shape
+            .initial(rng)
+            .iter()
+            .map(|&p| f64::from(p))
+            .collect()
     }
 
     /// Sets `slopes` to f̄′ at the nodes.
@@ -323,8 +393,18 @@ impl SlopeNetwork {
         for (narrow, &param) in self.narrow.iter_mut().zip(params) {
             *narrow = param as f32;
         }
-        let outputs = self.shape.forward(&self.narrow, &self.nodes, self.nodes.len(), &mut self.buffers);
-        for ((slope, derivative), &z) in self.slopes.iter_mut().zip(&mut self.derivatives).zip(&*outputs) {
+        let outputs = self.shape.forward(
+            &self.narrow,
+            &self.nodes,
+            self.nodes.len(),
+            &mut self.buffers,
+        );
+        for ((slope, derivative), &z) in self
+            .slopes
+            .iter_mut()
+            .zip(&mut self.derivatives)
+            .zip(&*outputs)
+        {
             (*slope, *derivative) = softplus_f64(f64::from(z) + self.anchor);
         }
     }
@@ -334,11 +414,19 @@ impl SlopeNetwork {
         let count = self.nodes.len();
         // The last layer's values are not needed any more: their place takes the gradient.
         let outputs = self.buffers.last_mut(count);
-        for ((output, &gradient), &derivative) in outputs.iter_mut().zip(on_slopes).zip(&self.derivatives) {
+        for ((output, &gradient), &derivative) in
+            outputs.iter_mut().zip(on_slopes).zip(&self.derivatives)
+        {
             *output = (gradient * derivative) as f32;
         }
         self.gradient.fill(0.0);
-        self.shape.backward(&self.narrow, &self.nodes, count, &mut self.buffers, &mut self.gradient);
+        self.shape.backward(
+            &self.narrow,
+            &self.nodes,
+            count,
+            &mut self.buffers,
+            &mut self.gradient,
+        );
         for (target, &gradient) in on_params.iter_mut().zip(&self.gradient) {
             *target = f64::from(gradient);
         }
@@ -404,14 +492,18 @@ impl<'a> Pass<'a> {
         let scores = data.scores().as_slice();
         let mut pieces = vec![0_u16; scores.len()];
         let mut along = vec![0.0_f32; scores.len()];
-        let rows = pieces.par_chunks_mut(classes).zip(along.par_chunks_mut(classes));
-        rows.zip(scores.par_chunks(classes)).zip(shifts).for_each(|(((pieces, along), scores), shift)| {
-            for ((piece, along), &score) in pieces.iter_mut().zip(along).zip(scores) {
-                let place = grid.place(f64::from(score) - shift);
-                *piece = place.piece as u16;
-                *along = place.along as f32;
-            }
-        });
+        let rows = pieces
+            .par_chunks_mut(classes)
+            .zip(along.par_chunks_mut(classes));
+        rows.zip(scores.par_chunks(classes)).zip(shifts).for_each(
+            |(((pieces, along), scores), shift)| {
+                for ((piece, along), &score) in pieces.iter_mut().zip(along).zip(scores) {
+                    let place = grid.place(f64::from(score) - shift);
+                    *piece = place.piece as u16;
+                    *along = place.along as f32;
+                }
+            },
+        );
         let part = || Part {
             gathered: Gathered::new(grid),
             values: vec![0.0; classes],
@@ -437,16 +529,19 @@ impl<'a> Pass<'a> {
         let rows = data.rows().div_ceil(self.parts.len());
         let (pieces, along, function) = (&self.pieces, &self.along, &self.function);
         let total = data.total_weight();
-        self.parts.par_iter_mut().enumerate().for_each(|(index, part)| {
-            part.gathered.clear();
-            part.nll = 0.0;
-            for row in (index * rows)..((index + 1) * rows).min(data.rows()) {
-                let here = row * classes..(row + 1) * classes;
-                let label = data.labels()[row] as usize;
-                let weight = data.weight(row) / total;
-                part.add(function, &pieces[here.clone()], &along[here], label, weight);
-            }
-        });
+        self.parts
+            .par_iter_mut()
+            .enumerate()
+            .for_each(|(index, part)| {
+                part.gathered.clear();
+                part.nll = 0.0;
+                for row in (index * rows)..((index + 1) * rows).min(data.rows()) {
+                    let here = row * classes..(row + 1) * classes;
+                    let label = data.labels()[row] as usize;
+                    let weight = data.weight(row) / total;
+                    part.add(function, &pieces[here.clone()], &along[here], label, weight);
+                }
+            });
         let (first, others) = self.parts.split_first_mut().expect("at least one part");
         for part in others {
             first.gathered.merge(&part.gathered);
@@ -460,7 +555,14 @@ impl<'a> Pass<'a> {
 }
 
 impl Part {
-    fn add(&mut self, function: &Increasing, pieces: &[u16], along: &[f32], label: usize, weight: f64) {
+    fn add(
+        &mut self,
+        function: &Increasing,
+        pieces: &[u16],
+        along: &[f32],
+        label: usize,
+        weight: f64,
+    ) {
         for ((value, &piece), &along) in self.values.iter_mut().zip(pieces).zip(along) {
             *value = function.read(usize::from(piece), f64::from(along));
         }
@@ -469,10 +571,12 @@ impl Part {
         let scale = weight / sum;
         for ((&piece, &along), &e) in pieces.iter().zip(along).zip(&self.exponentials) {
             if e > 0.0 {
-                self.gathered.add(usize::from(piece), f64::from(along), scale * f64::from(e));
+                self.gathered
+                    .add(usize::from(piece), f64::from(along), scale * f64::from(e));
             }
         }
-        self.gathered.add(usize::from(pieces[label]), f64::from(along[label]), -weight);
+        self.gathered
+            .add(usize::from(pieces[label]), f64::from(along[label]), -weight);
     }
 }
 
@@ -493,11 +597,18 @@ vectorized! {
             top = if value > top { value } else { top };
         }
         let mut sums = [0.0_f64; LANES];
-        for (values, exponentials) in values.chunks(LANES).zip(exponentials.chunks_mut(LANES)) {
-            for ((sum, e), &value) in sums.iter_mut().zip(exponentials).zip(values) {
-                *e = exp_f32((value - top) as f32);
-                *sum += f64::from(*e);
+        let mut chunks = values.chunks_exact(LANES);
+        let mut targets = exponentials.chunks_exact_mut(LANES);
+        for (values, exponentials) in (&mut chunks).zip(&mut targets) {
+            for lane in 0..LANES {
+                exponentials[lane] = exp_f32((values[lane] - top) as f32);
+                sums[lane] += f64::from(exponentials[lane]);
             }
+        }
+        let rest = chunks.remainder().iter().zip(targets.into_remainder());
+        for (sum, (&value, e)) in sums.iter_mut().zip(rest) {
+            *e = exp_f32((value - top) as f32);
+            *sum += f64::from(*e);
         }
         let mut total = 0.0;
         for sum in sums {

@@ -5,9 +5,9 @@ mod diag;
 mod network;
 mod oi;
 mod op;
-pub mod ts;
-mod unconstrained;
+mod ts;
 mod uncalibrated;
+mod unconstrained;
 
 use ndarray::{Array2, ArrayView2, ArrayViewMut2};
 use serde::{Deserialize, Serialize};
@@ -19,10 +19,10 @@ use crate::traits::{Calibrator, FitReport, Transform, Unwatched, Watch};
 
 pub use apply::Block;
 pub use diag::{Diag, DiagModel};
-pub use network::{Family, Network, NetworkModel, Wiring};
+pub use network::{Family, Network, NetworkModel, NetworkParts, Wiring};
 pub use oi::{Oi, OrderInvariant};
 pub use op::{Op, OrderPreserving};
-pub use ts::{Ts, TsModel};
+pub use ts::{SPREAD_BOUNDS, Ts, TsModel};
 pub use uncalibrated::{Uncalibrated, UncalibratedModel};
 pub use unconstrained::{NoConstraint, Unconstrained};
 
@@ -123,10 +123,12 @@ impl Method {
     pub fn from_key(key: &str) -> Result<Self> {
         let all = Self::all();
         let known = all.iter().map(Self::key).collect::<Vec<_>>().join(" ");
-        all.into_iter().find(|method| method.key() == key).ok_or_else(|| Error::UnknownMethod {
-            key: key.to_owned(),
-            known,
-        })
+        all.into_iter()
+            .find(|method| method.key() == key)
+            .ok_or_else(|| Error::UnknownMethod {
+                key: key.to_owned(),
+                known,
+            })
     }
 
     /// The method's key, as on the command line.
@@ -220,7 +222,8 @@ impl Model {
     /// # Errors
     /// If a score is not valid, or the row is of another width.
     pub fn apply_row<T: Real>(&self, logits: &[f32], kind: ScoreKind) -> Result<Vec<T>> {
-        let row = ArrayView2::from_shape((1, logits.len()), logits).expect("one row of that length");
+        let row =
+            ArrayView2::from_shape((1, logits.len()), logits).expect("one row of that length");
         let scores = Scores::new(ScoreKind::Logits, row)?;
         let output = self.apply(&scores, kind)?;
         Ok(output.into_raw_vec_and_offset().0)

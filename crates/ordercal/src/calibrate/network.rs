@@ -30,7 +30,8 @@ pub trait Family: fmt::Debug + Clone + PartialEq + Default + Send + Sync + 'stat
 }
 
 /// How a network sits between scores and logits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Wiring {
     /// Reads sorted scores, gives multipliers of the gaps.
     SortedToGaps,
@@ -123,13 +124,15 @@ impl<F: Family> Calibrator for Network<F> {
         check_hidden(&self.hidden)?;
         check_lambda(self.lambda)?;
         self.optimizer.validate()?;
-        self.early_stopping.as_ref().map_or(Ok(()), EarlyStopping::validate)
+        self.early_stopping
+            .as_ref()
+            .map_or(Ok(()), EarlyStopping::validate)
     }
 
     fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<(NetworkModel, FitReport)> {
         self.validate()?;
         let (beta, start) = ts::fit_beta(data, &Unwatched)?;
-        let prepared = Prepared::new(data, F::WIRING, self.input);
+        let prepared = Prepared::new(data, self.input);
         let classes = data.classes();
         let shape = Shape::new(classes, &self.hidden, classes);
         let anchor = softplus_inverse(beta);
@@ -194,12 +197,15 @@ struct Prepared {
 }
 
 impl Prepared {
-    fn new(data: &Dataset<'_>, wiring: Wiring, kind: InputKind) -> Self {
+    fn new(data: &Dataset<'_>, kind: InputKind) -> Self {
         let classes = data.classes();
         let scores = data.scores().as_slice();
         let mut sorted = vec![0.0_f32; scores.len()];
         let mut order = vec![0_u32; scores.len()];
-        let rows = sorted.par_chunks_mut(classes).zip(order.par_chunks_mut(classes)).zip(scores.par_chunks(classes));
+        let rows = sorted
+            .par_chunks_mut(classes)
+            .zip(order.par_chunks_mut(classes))
+            .zip(scores.par_chunks(classes));
         rows.for_each_init(
             || Sorter::new(classes),
             |sorter, ((sorted, order), scores)| {
@@ -215,18 +221,17 @@ impl Prepared {
             .collect();
         let rows = sorted.chunks_exact(classes).zip(&possible);
         let inputs = Inputs::learn(kind, rows.map(|(y, &n)| y[..n as usize].iter().copied()));
-        sorted.par_chunks_mut(classes).zip(&possible).for_each(|(y, &n)| {
-            let (real, masked) = y.split_at_mut(n as usize);
-            let shift = kind.shift(real.iter().copied());
-            for y in real.iter_mut() {
-                *y = inputs.value(*y, shift);
-            }
-            masked.fill(real[real.len() - 1]);
-        });
-        if wiring == Wiring::SortedToGaps {
-            // Only labels' ranks are needed of the order, and those are taken from it below.
-            order.shrink_to_fit();
-        }
+        sorted
+            .par_chunks_mut(classes)
+            .zip(&possible)
+            .for_each(|(y, &n)| {
+                let (real, masked) = y.split_at_mut(n as usize);
+                let shift = kind.shift(real.iter().copied());
+                for y in real.iter_mut() {
+                    *y = inputs.value(*y, shift);
+                }
+                masked.fill(real[real.len() - 1]);
+            });
         Self {
             inputs,
             sorted,
@@ -235,15 +240,24 @@ impl Prepared {
         }
     }
 
-    fn into_loss(self, data: &Dataset<'_>, wiring: Wiring, shape: Shape, anchor: f64) -> NetworkLoss {
+    fn into_loss(
+        self,
+        data: &Dataset<'_>,
+        wiring: Wiring,
+        shape: Shape,
+        anchor: f64,
+    ) -> NetworkLoss {
         let classes = data.classes();
         let mean_weight = data.total_weight() / data.rows() as f64;
-        let weights = data.weights().map(|w| w.iter().map(|w| w / mean_weight).collect());
+        let weights = data
+            .weights()
+            .map(|w| w.iter().map(|w| w / mean_weight).collect());
         let in_class_order = || {
             let mut inputs = vec![0.0_f32; self.sorted.len()];
             let rows = inputs.chunks_exact_mut(classes);
-            for ((inputs, sorted), order) in
-                rows.zip(self.sorted.chunks_exact(classes)).zip(self.order.chunks_exact(classes))
+            for ((inputs, sorted), order) in rows
+                .zip(self.sorted.chunks_exact(classes))
+                .zip(self.order.chunks_exact(classes))
             {
                 for (&input, &class) in sorted.iter().zip(order) {
                     inputs[class as usize] = input;
@@ -254,7 +268,8 @@ impl Prepared {
         let label_ranks = || {
             let rows = self.order.chunks_exact(classes).zip(data.labels());
             let rank = |(order, label): (&[u32], &u32)| order.iter().position(|c| c == label);
-            rows.map(|row| rank(row).expect("a label is a class") as u32).collect()
+            rows.map(|row| rank(row).expect("a label is a class") as u32)
+                .collect()
         };
         let (inputs, head) = match wiring {
             Wiring::SortedToGaps | Wiring::ClassesToGaps => {
@@ -301,6 +316,100 @@ pub struct NetworkModel {
     params: Vec<f32>,
 }
 
+/// Everything a [`NetworkModel`] is made of, to be stored or built by hand.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkParts {
+    /// What the network reads and what its outputs mean.
+    pub wiring: Wiring,
+    /// K.
+    pub classes: usize,
+    /// Units of each hidden layer.
+    pub hidden: Vec<usize>,
+    /// The shift of a row before the network reads it.
+    pub input: InputKind,
+    /// What the shifted scores are divided by.
+    pub scale: f64,
+    /// The range inputs are held in, after the division.
+    pub range: (f64, f64),
+    /// Added to the last layer before the softplus.
+    pub anchor: f64,
+    /// Weights (inputs × outputs, row by row) and biases, layer by layer.
+    #[serde(skip)]
+    pub params: Vec<f32>,
+}
+
+impl NetworkModel {
+    /// Takes a model apart.
+    pub fn to_parts(&self) -> NetworkParts {
+        NetworkParts {
+            wiring: self.wiring,
+            classes: self.shape.outputs(),
+            hidden: self.shape.hidden().to_vec(),
+            input: self.inputs.kind,
+            scale: self.inputs.scale,
+            range: (self.inputs.low, self.inputs.high),
+            anchor: self.anchor,
+            params: self.params.clone(),
+        }
+    }
+
+    /// Builds a model.
+    ///
+    /// # Errors
+    /// [`Error::InvalidParameter`] names the first part that does not fit the others.
+    pub fn from_parts(parts: NetworkParts) -> Result<Self> {
+        let fail = |name, value: String, expected| {
+            Err(Error::InvalidParameter {
+                name,
+                value,
+                expected,
+            })
+        };
+        check_hidden(&parts.hidden)?;
+        if parts.classes < 2 {
+            return fail("classes", parts.classes.to_string(), "at least 2");
+        }
+        if !(parts.scale > 0.0 && parts.scale.is_finite()) {
+            return fail("scale", parts.scale.to_string(), "a positive number");
+        }
+        let (low, high) = parts.range;
+        if !(low <= high && low.is_finite() && high.is_finite()) {
+            return fail(
+                "range",
+                format!("{low}..{high}"),
+                "two finite numbers in order",
+            );
+        }
+        if !parts.anchor.is_finite() {
+            return fail("anchor", parts.anchor.to_string(), "a finite number");
+        }
+        let shape = Shape::new(parts.classes, &parts.hidden, parts.classes);
+        if parts.params.len() != shape.params() {
+            return fail(
+                "params",
+                parts.params.len().to_string(),
+                "as many as the layers' widths call for",
+            );
+        }
+        if !parts.params.iter().all(|p| p.is_finite()) {
+            return fail("params", "NaN or infinity".to_owned(), "finite numbers");
+        }
+        Ok(Self {
+            wiring: parts.wiring,
+            inputs: Inputs {
+                kind: parts.input,
+                scale: parts.scale,
+                low,
+                high,
+            },
+            shape,
+            anchor: parts.anchor,
+            params: parts.params,
+        })
+    }
+}
+
 impl Transform for NetworkModel {
     fn classes(&self) -> usize {
         self.shape.outputs()
@@ -317,20 +426,32 @@ impl Transform for NetworkModel {
         let mut sorter = Sorter::new(classes);
         for (row, inputs) in network_inputs.chunks_exact_mut(classes).enumerate() {
             let scores = block.row(row);
-            let order = if block.order.is_empty() { sorter.sort(scores) } else { block.row_order(row) };
+            let order = if block.order.is_empty() {
+                sorter.sort(scores)
+            } else {
+                block.row_order(row)
+            };
             self.read(scores, order, inputs);
         }
         let mut buffers = self.shape.buffers(rows);
-        let outputs = self.shape.forward(&self.params, &network_inputs, rows, &mut buffers);
-        for (row, (logits, outputs)) in
-            logits.chunks_exact_mut(classes).zip(outputs.chunks_exact(classes)).enumerate()
+        let outputs = self
+            .shape
+            .forward(&self.params, &network_inputs, rows, &mut buffers);
+        for (row, (logits, outputs)) in logits
+            .chunks_exact_mut(classes)
+            .zip(outputs.chunks_exact(classes))
+            .enumerate()
         {
             let scores = block.row(row);
             if self.order_preserving() {
                 self.stack(scores, block.row_order(row), outputs, logits);
             } else {
                 for ((logit, &output), &score) in logits.iter_mut().zip(outputs).zip(scores) {
-                    *logit = if score > f32::NEG_INFINITY { f64::from(output) } else { f64::NEG_INFINITY };
+                    *logit = if score > f32::NEG_INFINITY {
+                        f64::from(output)
+                    } else {
+                        f64::NEG_INFINITY
+                    };
                 }
             }
         }
@@ -365,7 +486,9 @@ impl NetworkModel {
             if let Some(&below) = possible.get(position + 1) {
                 let gap = f64::from(scores[class]) - f64::from(scores[below as usize]);
                 // The softplus is positive, but 32 bits may not show it.
-                let multiplier = softplus_f32(outputs[position] + self.anchor as f32).0.max(f32::MIN_POSITIVE);
+                let multiplier = softplus_f32(outputs[position] + self.anchor as f32)
+                    .0
+                    .max(f32::MIN_POSITIVE);
                 level += gap * f64::from(multiplier);
             }
             logits[class] = level;

@@ -60,7 +60,10 @@ pub struct TsModel {
 impl TsModel {
     /// A model with a given inverse temperature β > 0.
     pub fn new(classes: usize, beta: f64) -> Self {
-        assert!(beta > 0.0 && beta.is_finite(), "an inverse temperature is positive");
+        assert!(
+            beta > 0.0 && beta.is_finite(),
+            "an inverse temperature is positive"
+        );
         Self { classes, beta }
     }
 
@@ -125,14 +128,20 @@ pub(crate) fn fit_beta(data: &Dataset<'_>, watch: &dyn Watch) -> Result<(f64, Fi
         return Ok((1.0, report));
     }
     let bounds = (
-        (SPREAD_BOUNDS.0 / spread).max(f64::from(f32::MIN_POSITIVE)).ln(),
+        (SPREAD_BOUNDS.0 / spread)
+            .max(f64::from(f32::MIN_POSITIVE))
+            .ln(),
         (SPREAD_BOUNDS.1 / spread).min(f64::from(f32::MAX)).ln(),
     );
     let mut steps = 0;
     let minimum = scalar::minimize(bounds, 0.0, TOLERANCE, |log_beta| {
         let beta = log_beta.exp();
         // The starting point has been looked at already.
-        let at = if log_beta == 0.0 { before } else { mean_nll(data, beta) };
+        let at = if log_beta == 0.0 {
+            before
+        } else {
+            mean_nll(data, beta)
+        };
         tell(watch, steps, steps + 1, at.value)?;
         steps += 1;
         Ok(Local {
@@ -279,7 +288,10 @@ mod tests {
             let nll = |beta: f64| -> f64 {
                 let possible = || scores.iter().filter(|s| s.is_finite());
                 let logit = |s: f32| beta * f64::from(s);
-                possible().map(|&s| (logit(s) - logit(scores[1])).exp()).sum::<f64>().ln()
+                possible()
+                    .map(|&s| (logit(s) - logit(scores[1])).exp())
+                    .sum::<f64>()
+                    .ln()
             };
             for beta in [0.1_f32, 0.7, 1.0, 2.5] {
                 let [value, slope, curvature] = row_nll(&scores, beta, 1);
@@ -287,8 +299,14 @@ mod tests {
                 let h = 1e-4;
                 let (left, middle, right) = (nll(beta - h), nll(beta), nll(beta + h));
                 assert!((value - middle).abs() < 1e-5, "{classes} {beta}");
-                assert!((slope - (right - left) / (2.0 * h)).abs() < 1e-4, "{classes} {beta}");
-                assert!((curvature - (right - 2.0 * middle + left) / (h * h)).abs() < 1e-2 * curvature.max(0.1));
+                assert!(
+                    (slope - (right - left) / (2.0 * h)).abs() < 1e-4,
+                    "{classes} {beta}"
+                );
+                assert!(
+                    (curvature - (right - 2.0 * middle + left) / (h * h)).abs()
+                        < 1e-2 * curvature.max(0.1)
+                );
             }
         }
     }
@@ -298,7 +316,10 @@ mod tests {
         let scores = [3e38_f32, -3e38, f32::NEG_INFINITY, 1.0];
         for beta in [1e-38_f32, 1e-3, 1.0] {
             for label in [0, 1, 3] {
-                assert!(row_nll(&scores, beta, label).iter().all(|v| v.is_finite()), "{beta} {label}");
+                assert!(
+                    row_nll(&scores, beta, label).iter().all(|v| v.is_finite()),
+                    "{beta} {label}"
+                );
             }
         }
     }

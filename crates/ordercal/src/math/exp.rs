@@ -119,9 +119,14 @@ mod tests {
         exp_all(&mut outputs);
         for (x, y) in inputs.iter().zip(&outputs) {
             let exact = f64::from(*x).exp();
-            assert!((f64::from(*y) / exact - 1.0).abs() < 2.4e-7, "exp({x}) = {y}");
+            assert!(
+                (f64::from(*y) / exact - 1.0).abs() < 2.4e-7,
+                "exp({x}) = {y}"
+            );
         }
-        let inputs: Vec<f64> = (0..400_000).map(|i| -708.3 + f64::from(i) * 3.5e-3).collect();
+        let inputs: Vec<f64> = (0..400_000)
+            .map(|i| -708.3 + f64::from(i) * 3.5e-3)
+            .collect();
         let mut outputs = inputs.clone();
         exp_all_wide(&mut outputs);
         for (x, y) in inputs.iter().zip(&outputs) {
@@ -145,10 +150,18 @@ mod tests {
             let z = f64::from(i) * 0.1;
             let (narrow, narrow_slope) = softplus_f32(z as f32);
             let (wide, slope) = softplus_f64(f64::from(z as f32));
-            assert!((f64::from(narrow) / wide - 1.0).abs() < 1e-6 || wide < 1e-37, "softplus({z})");
-            assert!((f64::from(narrow_slope) - slope).abs() < 1e-6, "logistic({z})");
+            assert!(
+                (f64::from(narrow) / wide - 1.0).abs() < 1e-6 || wide < 1e-37,
+                "softplus({z})"
+            );
+            assert!(
+                (f64::from(narrow_slope) - slope).abs() < 1e-6,
+                "logistic({z})"
+            );
             if z > -30.0 {
-                assert!((softplus_inverse(wide) - f64::from(z as f32)).abs() < 1e-6 * z.abs().max(1.0));
+                assert!(
+                    (softplus_inverse(wide) - f64::from(z as f32)).abs() < 1e-6 * z.abs().max(1.0)
+                );
             }
         }
     }

@@ -128,9 +128,18 @@ mod tests {
         let classes = scores.len();
         let mut sorter = Sorter::new(classes);
         let order = sorter.sort(scores).to_vec();
-        let y: Vec<f64> = order.iter().map(|&c| f64::from(scores[c as usize])).collect();
+        let y: Vec<f64> = order
+            .iter()
+            .map(|&c| f64::from(scores[c as usize]))
+            .collect();
         let mut w: Vec<f64> = (0..classes)
-            .map(|i| if i + 1 < classes { (y[i] - y[i + 1]).abs() * softplus_f64(z[i] + anchor).0 } else { 0.0 })
+            .map(|i| {
+                if i + 1 < classes {
+                    (y[i] - y[i + 1]).abs() * softplus_f64(z[i] + anchor).0
+                } else {
+                    0.0
+                }
+            })
             .collect();
         reverse_cumsum(&mut w);
         let mut f = vec![0.0; classes];
@@ -145,7 +154,8 @@ mod tests {
         let mut rng = Rng::new(21);
         for classes in [2, 3, 10, 16, 33, 100] {
             for _ in 0..20 {
-                let mut scores: Vec<f32> = (0..classes).map(|_| (rng.normal() * 3.0) as f32).collect();
+                let mut scores: Vec<f32> =
+                    (0..classes).map(|_| (rng.normal() * 3.0) as f32).collect();
                 if classes > 3 {
                     scores[1] = scores[2];
                 }
@@ -160,7 +170,10 @@ mod tests {
                 let loss = sorted_row(&mut gradient, &y, 2.0, anchor, rank, weight, &mut scratch);
                 let wide: Vec<f64> = z.iter().map(|&v| f64::from(v)).collect();
                 let exact = plain_sorted(&scores, &wide, f64::from(anchor), label);
-                assert!((loss - exact).abs() < 1e-5 * exact.max(1.0), "{classes}: {loss} {exact}");
+                assert!(
+                    (loss - exact).abs() < 1e-5 * exact.max(1.0),
+                    "{classes}: {loss} {exact}"
+                );
                 for j in 0..classes {
                     let at = |step: f64| {
                         let mut moved = wide.clone();
@@ -169,7 +182,10 @@ mod tests {
                     };
                     let difference = weight * (at(1e-5) - at(-1e-5)) / 2e-5;
                     let error = (f64::from(gradient[j]) - difference).abs();
-                    assert!(error < 1e-4 * difference.abs().max(0.1), "{classes} classes, z {j}: {error}");
+                    assert!(
+                        error < 1e-4 * difference.abs().max(0.1),
+                        "{classes} classes, z {j}: {error}"
+                    );
                 }
             }
         }
@@ -187,7 +203,10 @@ mod tests {
             let label = classes - 1;
             let nll = |z: &[f64]| -> f64 {
                 let possible = || z.iter().zip(&scores).filter(|(_, s)| s.is_finite());
-                possible().map(|(v, _)| (v - z[label]).exp()).sum::<f64>().ln()
+                possible()
+                    .map(|(v, _)| (v - z[label]).exp())
+                    .sum::<f64>()
+                    .ln()
             };
             let wide: Vec<f64> = z.iter().map(|&v| f64::from(v)).collect();
             let mut gradient = z.clone();
@@ -200,7 +219,10 @@ mod tests {
                     nll(&moved)
                 };
                 let difference = 0.5 * (at(1e-5) - at(-1e-5)) / 2e-5;
-                assert!((f64::from(gradient[j]) - difference).abs() < 1e-5, "{classes} classes, z {j}");
+                assert!(
+                    (f64::from(gradient[j]) - difference).abs() < 1e-5,
+                    "{classes} classes, z {j}"
+                );
             }
         }
     }

@@ -23,7 +23,12 @@ impl InputKind {
         match self {
             Self::Raw => 0.0,
             Self::LogSoftmax => {
-                let top = f64::from(descending.clone().next().expect("a row has a possible class"));
+                let top = f64::from(
+                    descending
+                        .clone()
+                        .next()
+                        .expect("a row has a possible class"),
+                );
                 let sum: f64 = descending.map(|y| (f64::from(y) - top).exp()).sum();
                 top + sum.ln()
             }
@@ -54,7 +59,10 @@ pub(crate) struct Inputs {
 
 impl Inputs {
     /// Learns scale and range from rows given as possible scores in descending order.
-    pub(crate) fn learn<I: Iterator<Item = f32> + Clone>(kind: InputKind, rows: impl Iterator<Item = I>) -> Self {
+    pub(crate) fn learn<I: Iterator<Item = f32> + Clone>(
+        kind: InputKind,
+        rows: impl Iterator<Item = I>,
+    ) -> Self {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         let (mut squares, mut count) = (0.0, 0.0);
         for row in rows {

@@ -45,6 +45,10 @@ impl Shape {
         self.widths[self.widths.len() - 1]
     }
 
+    pub(crate) fn hidden(&self) -> &[usize] {
+        &self.widths[1..self.widths.len() - 1]
+    }
+
     pub(crate) fn params(&self) -> usize {
         self.layers().map(|(i, o)| (i + 1) * o).sum()
     }
@@ -66,19 +70,27 @@ impl Shape {
         let last = self.widths.len() - 2;
         for (layer, (inputs, outputs)) in self.layers().enumerate() {
             let fan = inputs as f64;
-            let (weight, bias) = if layer == last { (0.0, 0.0) } else { ((6.0 / fan).sqrt(), fan.sqrt().recip()) };
-            params.extend((0..inputs * outputs).map(|_| ((2.0 * rng.uniform() - 1.0) * weight) as f32));
+            let (weight, bias) = if layer == last {
+                (0.0, 0.0)
+            } else {
+                ((6.0 / fan).sqrt(), fan.sqrt().recip())
+            };
+            params.extend(
+                (0..inputs * outputs).map(|_| ((2.0 * rng.uniform() - 1.0) * weight) as f32),
+            );
             params.extend((0..outputs).map(|_| ((2.0 * rng.uniform() - 1.0) * bias) as f32));
         }
         params
     }
 
     pub(crate) fn buffers(&self, rows: usize) -> Buffers {
-        let hidden = &self.widths[1..self.widths.len() - 1];
         Buffers {
             rows,
-            outputs: self.widths[1..].iter().map(|w| vec![0.0; rows * w]).collect(),
-            deltas: hidden.iter().map(|w| vec![0.0; rows * w]).collect(),
+            outputs: self.widths[1..]
+                .iter()
+                .map(|w| vec![0.0; rows * w])
+                .collect(),
+            deltas: self.hidden().iter().map(|w| vec![0.0; rows * w]).collect(),
         }
     }
 
@@ -122,21 +134,36 @@ impl Shape {
         buffers: &mut Buffers,
         gradient: &mut [f32],
     ) {
-        let Buffers { outputs, deltas, .. } = buffers;
+        let Buffers {
+            outputs, deltas, ..
+        } = buffers;
         let last = self.widths.len() - 2;
         let mut end = params.len();
         for layer in (0..=last).rev() {
             let (fan_in, fan_out) = (self.widths[layer], self.widths[layer + 1]);
             let start = end - (fan_in + 1) * fan_out;
             let weights = &params[start..start + fan_in * fan_out];
-            let (weight_gradient, bias_gradient) = gradient[start..end].split_at_mut(fan_in * fan_out);
+            let (weight_gradient, bias_gradient) =
+                gradient[start..end].split_at_mut(fan_in * fan_out);
             let (near, far) = deltas.split_at_mut(layer);
-            let delta = if layer == last { &outputs[last] } else { &far[0] };
+            let delta = if layer == last {
+                &outputs[last]
+            } else {
+                &far[0]
+            };
             let delta = &delta[..rows * fan_out];
-            let source = if layer == 0 { inputs } else { &outputs[layer - 1] };
+            let source = if layer == 0 {
+                inputs
+            } else {
+                &outputs[layer - 1]
+            };
             let source = &source[..rows * fan_in];
             let delta_matrix = Matrix::new(delta, rows, fan_out);
-            multiply_add(weight_gradient, Matrix::new(source, rows, fan_in).transposed(), delta_matrix);
+            multiply_add(
+                weight_gradient,
+                Matrix::new(source, rows, fan_in).transposed(),
+                delta_matrix,
+            );
             for row in delta.chunks_exact(fan_out) {
                 for (sum, &value) in bias_gradient.iter_mut().zip(row) {
                     *sum += value;
@@ -144,7 +171,11 @@ impl Shape {
             }
             if layer > 0 {
                 let target = &mut near[layer - 1][..rows * fan_in];
-                multiply(target, delta_matrix, Matrix::new(weights, fan_in, fan_out).transposed());
+                multiply(
+                    target,
+                    delta_matrix,
+                    Matrix::new(weights, fan_in, fan_out).transposed(),
+                );
                 mask(target, source);
             }
             end = start;
@@ -182,9 +213,15 @@ mod tests {
             let bias = offset + fan_in * fan_out;
             values = (0..fan_out)
                 .map(|o| {
-                    let sum: f64 = (0..fan_in).map(|i| values[i] * params[offset + i * fan_out + o]).sum();
+                    let sum: f64 = (0..fan_in)
+                        .map(|i| values[i] * params[offset + i * fan_out + o])
+                        .sum();
                     let z = sum + params[bias + o];
-                    if layer + 2 < widths.len() { z.max(0.0) } else { z }
+                    if layer + 2 < widths.len() {
+                        z.max(0.0)
+                    } else {
+                        z
+                    }
                 })
                 .collect();
             offset = bias + fan_out;
@@ -209,14 +246,22 @@ mod tests {
                     .map(|(input, slopes)| {
                         let input: Vec<f64> = input.iter().map(|&v| f64::from(v)).collect();
                         let output = plain(&shape.widths, params, &input);
-                        output.iter().zip(slopes).map(|(o, &s)| o * f64::from(s)).sum::<f64>()
+                        output
+                            .iter()
+                            .zip(slopes)
+                            .map(|(o, &s)| o * f64::from(s))
+                            .sum::<f64>()
                     })
                     .sum()
             };
             let mut buffers = shape.buffers(rows);
             let outputs = shape.forward(&params, &inputs, rows, &mut buffers);
             let wide: Vec<f64> = params.iter().map(|&p| f64::from(p)).collect();
-            let value: f64 = outputs.iter().zip(&slopes).map(|(&o, &s)| f64::from(o) * f64::from(s)).sum();
+            let value: f64 = outputs
+                .iter()
+                .zip(&slopes)
+                .map(|(&o, &s)| f64::from(o) * f64::from(s))
+                .sum();
             assert!((value - loss(&wide)).abs() < 1e-3);
             outputs.copy_from_slice(&slopes);
             let mut gradient = vec![0.0; shape.params()];
@@ -229,7 +274,10 @@ mod tests {
                 };
                 let difference = (at(1e-6) - at(-1e-6)) / 2e-6;
                 let error = (f64::from(gradient[i]) - difference).abs();
-                assert!(error < 1e-4 * difference.abs().max(1.0), "{hidden:?}: parameter {i}");
+                assert!(
+                    error < 1e-4 * difference.abs().max(1.0),
+                    "{hidden:?}: parameter {i}"
+                );
             }
         }
     }
@@ -239,7 +287,12 @@ mod tests {
         let shape = Shape::new(6, &[8, 8], 5);
         let params = shape.initial(&mut Rng::new(1));
         let mut buffers = shape.buffers(2);
-        let outputs = shape.forward(&params, &[1.0, -2.0, 3.0, 0.5, 0.0, 9.0].repeat(2), 2, &mut buffers);
+        let outputs = shape.forward(
+            &params,
+            &[1.0, -2.0, 3.0, 0.5, 0.0, 9.0].repeat(2),
+            2,
+            &mut buffers,
+        );
         assert!(outputs.iter().all(|&o| o == 0.0));
     }
 }

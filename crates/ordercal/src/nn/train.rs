@@ -145,7 +145,9 @@ impl NetworkLoss {
         for (target, &row) in lane.inputs.chunks_exact_mut(classes).zip(rows) {
             target.copy_from_slice(&self.inputs[row as usize * classes..][..classes]);
         }
-        let outputs = self.shape.forward(params, &lane.inputs, rows.len(), &mut lane.buffers);
+        let outputs = self
+            .shape
+            .forward(params, &lane.inputs, rows.len(), &mut lane.buffers);
         lane.loss = 0.0;
         for (position, &row) in rows.iter().enumerate() {
             let row = row as usize;
@@ -182,7 +184,8 @@ impl NetworkLoss {
                 gradient,
                 ..
             } = lane;
-            self.shape.backward(params, inputs, rows.len(), buffers, gradient);
+            self.shape
+                .backward(params, inputs, rows.len(), buffers, gradient);
         }
     }
 }
@@ -211,7 +214,11 @@ impl<'a> Worker<'a> {
         let loss = self.loss;
         let run = |(lane, rows): (&mut Lane, &[u32])| loss.piece(params, rows, with_gradient, lane);
         if self.share && rows.len() > PIECE {
-            self.lanes.par_iter_mut().zip(rows.par_chunks(PIECE)).with_max_len(1).for_each(run);
+            self.lanes
+                .par_iter_mut()
+                .zip(rows.par_chunks(PIECE))
+                .with_max_len(1)
+                .for_each(run);
         } else {
             self.lanes.iter_mut().zip(rows.chunks(PIECE)).for_each(run);
         }
@@ -343,7 +350,12 @@ impl Trainer<'_> {
                 state.step(adam, rate, self.lambda, &gradient, params);
                 step += 1;
             }
-            tell(self.watch, epoch, adam.epochs, total / self.rows.len() as f64)?;
+            tell(
+                self.watch,
+                epoch,
+                adam.epochs,
+                total / self.rows.len() as f64,
+            )?;
             if let Some(keeper) = &mut self.keeper
                 && keeper.look(&mut self.worker, params)
             {
@@ -378,7 +390,9 @@ impl Trainer<'_> {
         let mut seen = vec![0.0; point.len()];
         let mut on_step = |step: &Step<'_>| {
             tell(*watch, step.iteration, lbfgs.max_iterations, step.value)?;
-            let Some(keeper) = keeper else { return Ok(None) };
+            let Some(keeper) = keeper else {
+                return Ok(None);
+            };
             narrow(step.point, &mut seen);
             let enough = keeper.look(&mut worker.borrow_mut(), &seen);
             Ok(enough.then_some(StopReason::EarlyStopping))
@@ -408,7 +422,8 @@ pub(crate) fn train(
     let mut params = loss.shape.initial(&mut rng);
     let everything: Vec<u32> = (0..loss.rows() as u32).collect();
     let mut rows = everything.clone();
-    let keeper = early_stopping.and_then(|settings| Keeper::hold_out(settings, &mut rng, &mut rows));
+    let keeper =
+        early_stopping.and_then(|settings| Keeper::hold_out(settings, &mut rng, &mut rows));
     let batch = match optimizer {
         Optimizer::Adam(adam) => adam.batch.min(rows.len()),
         Optimizer::Lbfgs(_) => rows.len(),

@@ -92,7 +92,11 @@ impl Adam {
             return fail("batch", self.batch.to_string(), "at least 1 row");
         }
         if !(self.learning_rate > 0.0 && self.learning_rate.is_finite()) {
-            return fail("learning_rate", self.learning_rate.to_string(), "a positive number");
+            return fail(
+                "learning_rate",
+                self.learning_rate.to_string(),
+                "a positive number",
+            );
         }
         for (name, beta) in [("beta1", self.beta1), ("beta2", self.beta2)] {
             if !(0.0..1.0).contains(&beta) {
@@ -109,7 +113,9 @@ impl Adam {
     pub(crate) fn rate(&self, done: f64) -> f64 {
         match self.schedule {
             Schedule::Constant => self.learning_rate,
-            Schedule::Cosine => self.learning_rate * 0.5 * (1.0 + (std::f64::consts::PI * done).cos()),
+            Schedule::Cosine => {
+                self.learning_rate * 0.5 * (1.0 + (std::f64::consts::PI * done).cos())
+            }
         }
     }
 }
@@ -131,7 +137,14 @@ impl AdamState {
     }
 
     /// One step: `gradient` is that of the loss alone, `lambda`/2‖θ‖² is added here.
-    pub(crate) fn step(&mut self, settings: &Adam, rate: f64, lambda: f64, gradient: &[f32], params: &mut [f32]) {
+    pub(crate) fn step(
+        &mut self,
+        settings: &Adam,
+        rate: f64,
+        lambda: f64,
+        gradient: &[f32],
+        params: &mut [f32],
+    ) {
         self.steps += 1;
         let correction1 = 1.0 - settings.beta1.powi(self.steps);
         let correction2 = 1.0 - settings.beta2.powi(self.steps);
@@ -143,7 +156,13 @@ impl AdamState {
             epsilon: settings.epsilon as f32,
             lambda: lambda as f32,
         };
-        update(&constants, gradient, params, &mut self.mean, &mut self.square);
+        update(
+            &constants,
+            gradient,
+            params,
+            &mut self.mean,
+            &mut self.square,
+        );
     }
 }
 
@@ -192,7 +211,10 @@ mod tests {
                 exact[i] -= 0.1 * unbiased / (deviation + 1e-8);
             }
             for i in 0..2 {
-                assert!((f64::from(params[i]) - exact[i]).abs() < 1e-4, "step {t}: {params:?} {exact:?}");
+                assert!(
+                    (f64::from(params[i]) - exact[i]).abs() < 1e-4,
+                    "step {t}: {params:?} {exact:?}"
+                );
             }
         }
         assert!(params[0] > 2.0 && params[1] < -0.5, "{params:?}");

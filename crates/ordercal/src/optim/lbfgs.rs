@@ -115,7 +115,11 @@ impl Lbfgs {
                 slope = dot(&gradient, &search.direction);
             }
             // Without history the direction's length means nothing: begin with a step of length 1 at most.
-            let first = if memory.is_empty() { 1.0 / (-slope).sqrt().max(1.0) } else { 1.0 };
+            let first = if memory.is_empty() {
+                1.0 / (-slope).sqrt().max(1.0)
+            } else {
+                1.0
+            };
             let Some(next) = search.run(first, value, slope, noise) else {
                 if memory.is_empty() {
                     break StopReason::NoiseFloor;
@@ -127,7 +131,11 @@ impl Lbfgs {
             memory.push(point, &search.point, &gradient, &search.gradient);
             point.copy_from_slice(&search.point);
             gradient.copy_from_slice(&search.gradient);
-            flat_steps = if value - next <= noise * value.abs().max(next.abs()) { flat_steps + 1 } else { 0 };
+            flat_steps = if value - next <= noise * value.abs().max(next.abs()) {
+                flat_steps + 1
+            } else {
+                0
+            };
             value = next;
             let step = Step {
                 iteration: iterations,
@@ -245,7 +253,11 @@ fn between(low: &At, high: &At) -> f64 {
     let b = root.sqrt().copysign(width);
     let step = high.step - width * (high.slope + b - a) / (high.slope - low.slope + 2.0 * b);
     let (near, far) = (low.step + 0.05 * width, high.step - 0.05 * width);
-    if step.is_finite() { step.clamp(near.min(far), near.max(far)) } else { middle }
+    if step.is_finite() {
+        step.clamp(near.min(far), near.max(far))
+    } else {
+        middle
+    }
 }
 
 /// The last steps and gradient changes, in a ring.
@@ -291,7 +303,11 @@ impl Memory {
         for (s, (a, b)) in pair.step.iter_mut().zip(from.iter().zip(to)) {
             *s = b - a;
         }
-        for (y, (a, b)) in pair.change.iter_mut().zip(gradient_from.iter().zip(gradient_to)) {
+        for (y, (a, b)) in pair
+            .change
+            .iter_mut()
+            .zip(gradient_from.iter().zip(gradient_to))
+        {
             *y = b - a;
         }
         let product = dot(&pair.step, &pair.change);
@@ -362,9 +378,13 @@ mod tests {
     #[test]
     fn finds_rosenbrocks_minimum() {
         for n in [2, 10, 50] {
-            let mut x: Vec<f64> = (0..n).map(|i| if i % 2 == 0 { -1.2 } else { 1.0 }).collect();
+            let mut x: Vec<f64> = (0..n)
+                .map(|i| if i % 2 == 0 { -1.2 } else { 1.0 })
+                .collect();
             let settings = Lbfgs::default().with_max_iterations(1000);
-            let found = settings.minimize(&mut x, 1e-16, &mut rosenbrock, &mut go_on).unwrap();
+            let found = settings
+                .minimize(&mut x, 1e-16, &mut rosenbrock, &mut go_on)
+                .unwrap();
             assert_eq!(found.stop, StopReason::Converged, "{n}: {found:?}");
             assert!(x.iter().all(|v| (v - 1.0).abs() < 1e-5), "{n}: {x:?}");
             assert!(found.evaluations < 3 * found.iterations, "{found:?}");
@@ -376,10 +396,16 @@ mod tests {
         // −ln x + x: a step to x ≤ 0 has no value.
         let mut barrier = |x: &[f64], g: &mut [f64]| {
             g[0] = 1.0 - 1.0 / x[0];
-            if x[0] > 0.0 { x[0] - x[0].ln() } else { f64::NAN }
+            if x[0] > 0.0 {
+                x[0] - x[0].ln()
+            } else {
+                f64::NAN
+            }
         };
         let mut x = [30.0];
-        let found = Lbfgs::default().minimize(&mut x, 1e-15, &mut barrier, &mut go_on).unwrap();
+        let found = Lbfgs::default()
+            .minimize(&mut x, 1e-15, &mut barrier, &mut go_on)
+            .unwrap();
         assert!((x[0] - 1.0).abs() < 1e-5, "{x:?} {found:?}");
     }
 
@@ -387,12 +413,22 @@ mod tests {
     fn ends_at_the_noise_floor() {
         // Values in steps of 1e-6, and a gradient that never gets below 1e-3: no tolerance is reached.
         let mut noisy = |x: &[f64], g: &mut [f64]| {
-            let jitter = if x[0].to_bits().count_ones() % 2 == 0 { 1e-3 } else { -1e-3 };
-            g[0] = if x[0].abs() < 5e-4 { jitter } else { 2.0 * x[0] };
+            let jitter = if x[0].to_bits().count_ones() % 2 == 0 {
+                1e-3
+            } else {
+                -1e-3
+            };
+            g[0] = if x[0].abs() < 5e-4 {
+                jitter
+            } else {
+                2.0 * x[0]
+            };
             1.0 + (x[0] * x[0] * 1e6).round() * 1e-6
         };
         let mut x = [3.0];
-        let found = Lbfgs::default().minimize(&mut x, 1e-6, &mut noisy, &mut go_on).unwrap();
+        let found = Lbfgs::default()
+            .minimize(&mut x, 1e-6, &mut noisy, &mut go_on)
+            .unwrap();
         assert_eq!(found.stop, StopReason::NoiseFloor);
         assert!(x[0].abs() < 1e-2, "{x:?}");
     }
@@ -404,8 +440,13 @@ mod tests {
             assert!(step.point.len() == 2 && step.value.is_finite());
             Ok((step.iteration == 3).then_some(StopReason::EarlyStopping))
         };
-        let found = Lbfgs::default().minimize(&mut x, 1e-16, &mut rosenbrock, &mut third).unwrap();
-        assert_eq!((found.iterations, found.stop), (3, StopReason::EarlyStopping));
+        let found = Lbfgs::default()
+            .minimize(&mut x, 1e-16, &mut rosenbrock, &mut third)
+            .unwrap();
+        assert_eq!(
+            (found.iterations, found.stop),
+            (3, StopReason::EarlyStopping)
+        );
         let mut cancel = |_: &Step<'_>| Err(Error::Cancelled);
         let result = Lbfgs::default().minimize(&mut x, 1e-16, &mut rosenbrock, &mut cancel);
         assert_eq!(result.unwrap_err(), Error::Cancelled);

@@ -101,7 +101,9 @@ mod tests {
     fn finds_a_minimum_inside() {
         // cosh has little curvature compared with its slope far out.
         for start in [-9.0, -1.0, 0.3, 8.0] {
-            let found = run((-10.0, 10.0), start, |x| ((x - 1.0).cosh(), (x - 1.0).sinh(), (x - 1.0).cosh()));
+            let found = run((-10.0, 10.0), start, |x| {
+                ((x - 1.0).cosh(), (x - 1.0).sinh(), (x - 1.0).cosh())
+            });
             assert!((found.at - 1.0).abs() < 1e-8, "{found:?}");
             assert_eq!(found.stop, StopReason::Converged);
         }

@@ -34,8 +34,12 @@ impl fmt::Display for StopReason {
             Self::NoiseFloor => "no further progress beyond rounding",
             Self::IterationLimit => "reached the iteration limit",
             Self::EarlyStopping => "the held-out loss stopped improving",
-            Self::UpperBound => "stopped at the upper bound of the inverse temperature (separable data)",
-            Self::LowerBound => "stopped at the lower bound of the inverse temperature (uninformative scores)",
+            Self::UpperBound => {
+                "stopped at the upper bound of the inverse temperature (separable data)"
+            }
+            Self::LowerBound => {
+                "stopped at the lower bound of the inverse temperature (uninformative scores)"
+            }
             Self::Nothing => "nothing to learn",
         })
     }
