@@ -136,6 +136,11 @@ impl Method {
         each_method!(self, method => method.key())
     }
 
+    /// Whether its models promise to keep the ranking of every row.
+    pub fn promises_order(&self) -> bool {
+        !matches!(self, Self::Unconstrained(_))
+    }
+
     /// Checks every hyperparameter.
     ///
     /// # Errors
