@@ -61,9 +61,6 @@ pub fn run(dir: &Path, reference: Option<&Path>, methods: &[Method]) -> Result<(
                 seconds,
                 note
             );
-            if std::env::var_os("ORDERCAL_REPORT").is_some() {
-                println!("    {:?}", fitted.report);
-            }
         }
     }
     Ok(())

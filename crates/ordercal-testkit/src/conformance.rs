@@ -18,8 +18,12 @@ pub fn check_calibrator(method: &Method) {
         let data = overconfident_data(400, classes, 7);
         let fitted = method.fit(&data).unwrap_or_else(|e| panic!("{key}: {e}"));
         assert_eq!(fitted.model.classes(), classes, "{key}");
-        assert_eq!(fitted.model.order_preserving(), method.promises_order(), "{key}");
-        improves(key, &fitted);
+        assert_eq!(
+            fitted.model.order_preserving(),
+            method.promises_order(),
+            "{key}"
+        );
+        improves(key, &fitted, 1e-6);
         is_a_distribution(key, &fitted, classes);
         rows_stand_alone(key, &fitted, classes);
         keeps_the_order(key, &fitted, classes);
@@ -41,12 +45,18 @@ fn full_batch(method: &Method) -> bool {
 
 fn probs(fitted: &Fitted, logits: &Array2<f32>) -> Array2<f64> {
     let scores = Scores::new(ScoreKind::Logits, logits.view()).expect("valid logits");
-    fitted.model.apply(&scores, ScoreKind::Probs).expect("the right width")
+    fitted
+        .model
+        .apply(&scores, ScoreKind::Probs)
+        .expect("the right width")
 }
 
-fn improves(key: &str, fitted: &Fitted) {
+fn improves(key: &str, fitted: &Fitted, slack: f64) {
     let report = &fitted.report;
-    assert!(report.nll_after <= report.nll_before + 1e-6, "{key} made things worse: {report:?}");
+    assert!(
+        report.nll_after <= report.nll_before + slack,
+        "{key} made things worse: {report:?}"
+    );
     assert!(report.loss.is_finite(), "{key}: {report:?}");
 }
 
@@ -54,17 +64,39 @@ fn is_a_distribution(key: &str, fitted: &Fitted, classes: usize) {
     let logits = hostile_matrix(200, classes, &mut ordercal::Rng::new(3));
     let probs = probs(fitted, &logits);
     let scores = Scores::new(ScoreKind::Logits, logits.view()).expect("valid logits");
-    let logs: Array2<f64> = fitted.model.apply(&scores, ScoreKind::LogProbs).expect("width");
-    let narrow: Array2<f32> = fitted.model.apply(&scores, ScoreKind::Probs).expect("width");
+    let logs: Array2<f64> = fitted
+        .model
+        .apply(&scores, ScoreKind::LogProbs)
+        .expect("width");
+    let narrow: Array2<f32> = fitted
+        .model
+        .apply(&scores, ScoreKind::Probs)
+        .expect("width");
     for (row, values) in probs.rows().into_iter().enumerate() {
-        assert!((values.sum() - 1.0).abs() < 1e-9, "{key}: row {row} sums to {}", values.sum());
+        assert!(
+            (values.sum() - 1.0).abs() < 1e-9,
+            "{key}: row {row} sums to {}",
+            values.sum()
+        );
         for (class, &p) in values.iter().enumerate() {
-            assert!((0.0..=1.0).contains(&p), "{key}: row {row}, class {class}: {p}");
+            assert!(
+                (0.0..=1.0).contains(&p),
+                "{key}: row {row}, class {class}: {p}"
+            );
             let log = logs[[row, class]];
-            assert!((log.exp() - p).abs() < 1e-9, "{key}: row {row}, class {class}: {log} and {p}");
-            assert!((f64::from(narrow[[row, class]]) - p).abs() < 1e-5, "{key}: f32 and f64 differ");
+            assert!(
+                (log.exp() - p).abs() < 1e-9,
+                "{key}: row {row}, class {class}: {log} and {p}"
+            );
+            assert!(
+                (f64::from(narrow[[row, class]]) - p).abs() < 1e-5,
+                "{key}: f32 and f64 differ"
+            );
             if logits[[row, class]] == f32::NEG_INFINITY {
-                assert!(p <= 0.0 && log == f64::NEG_INFINITY, "{key}: masked class {class}");
+                assert!(
+                    p <= 0.0 && log == f64::NEG_INFINITY,
+                    "{key}: masked class {class}"
+                );
             }
         }
     }
@@ -74,11 +106,20 @@ fn rows_stand_alone(key: &str, fitted: &Fitted, classes: usize) {
     let (logits, _) = overconfident(300, classes, 8);
     let all = probs(fitted, &logits);
     let part = probs(fitted, &logits.slice(s![17..40, ..]).to_owned());
-    assert!(part == all.slice(s![17..40, ..]), "{key}: rows depend on their neighbours");
+    assert!(
+        part == all.slice(s![17..40, ..]),
+        "{key}: rows depend on their neighbours"
+    );
     for row in [0, 17, 299] {
         let input = logits.row(row).to_vec();
-        let alone: Vec<f64> = fitted.model.apply_row(&input, ScoreKind::Probs).expect("width");
-        assert!(alone == all.row(row).to_vec(), "{key}: a single row differs from the batch");
+        let alone: Vec<f64> = fitted
+            .model
+            .apply_row(&input, ScoreKind::Probs)
+            .expect("width");
+        assert!(
+            alone == all.row(row).to_vec(),
+            "{key}: a single row differs from the batch"
+        );
     }
 }
 
@@ -111,12 +152,19 @@ fn is_deterministic(method: &Method) {
     // Enough rows and classes for work to be shared.
     let data = overconfident_data(700, 40, 9);
     let fit = |threads: usize| {
-        let pool = ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+        let pool = ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .expect("threads");
         pool.install(|| method.fit(&data).expect("ordinary data"))
     };
     let one = fit(1);
     assert!(one == fit(1), "{}: two fits differ", method.key());
-    assert!(one == fit(3), "{}: the number of threads matters", method.key());
+    assert!(
+        one == fit(3),
+        "{}: the number of threads matters",
+        method.key()
+    );
 }
 
 fn copes_with_odd_data(method: &Method) {
@@ -125,6 +173,17 @@ fn copes_with_odd_data(method: &Method) {
         let scores = Scores::new(ScoreKind::Logits, logits.clone()).expect("valid logits");
         let data = Dataset::new(scores, labels).expect("labels in range");
         let fitted = method.fit(&data).unwrap_or_else(|e| panic!("{key}: {e}"));
+        // Mini-batches and penalties cost a little where there is nothing to gain; a method without the
+        // constraint may lose more, but must stay finite.
+        improves(
+            key,
+            &fitted,
+            if method.promises_order() {
+                0.02
+            } else {
+                f64::MAX
+            },
+        );
         let probs = probs(&fitted, &logits);
         assert!(probs.iter().all(|p| p.is_finite()), "{key}: not finite");
         for (row, &label) in labels.iter().enumerate() {
@@ -137,10 +196,18 @@ fn copes_with_odd_data(method: &Method) {
     fit(Array2::zeros((20, 3)), &[1; 20]);
     // Separable: every label is the top score.
     let (logits, _) = overconfident(200, 5, 10);
-    let tops: Vec<u32> = logits.rows().into_iter().map(|r| argmax(r.iter().copied())).collect();
+    let tops: Vec<u32> = logits
+        .rows()
+        .into_iter()
+        .map(|r| argmax(r.iter().copied()))
+        .collect();
     fit(logits.clone(), &tops);
     // Never right.
-    let bottoms: Vec<u32> = logits.rows().into_iter().map(|r| argmax(r.iter().map(|v| -v))).collect();
+    let bottoms: Vec<u32> = logits
+        .rows()
+        .into_iter()
+        .map(|r| argmax(r.iter().map(|v| -v)))
+        .collect();
     fit(logits.clone(), &bottoms);
     // Classes without a label, masked classes, scores in wild units.
     let (mut masked, labels) = overconfident(300, 6, 11);
@@ -156,7 +223,11 @@ fn copes_with_odd_data(method: &Method) {
     fit(logits.mapv(|v| v * 1e30), &tops);
     fit(logits.mapv(|v| v * 1e-30), &tops);
     let hostile = hostile_matrix(300, 5, &mut ordercal::Rng::new(12));
-    let possible: Vec<u32> = hostile.rows().into_iter().map(|r| argmax(r.iter().copied())).collect();
+    let possible: Vec<u32> = hostile
+        .rows()
+        .into_iter()
+        .map(|r| argmax(r.iter().copied()))
+        .collect();
     fit(hostile, &possible);
 }
 
@@ -171,7 +242,12 @@ fn can_be_cancelled(method: &Method) {
     match method.fit_watched(&data, &stop) {
         Err(Error::Cancelled) => {}
         // A method without steps has nothing to interrupt.
-        Ok(fitted) => assert_eq!(fitted.report.iterations, 0, "{} cannot be stopped", method.key()),
+        Ok(fitted) => assert_eq!(
+            fitted.report.iterations,
+            0,
+            "{} cannot be stopped",
+            method.key()
+        ),
         Err(other) => panic!("{}: {other}", method.key()),
     }
 }
@@ -196,7 +272,12 @@ fn row_order_is_irrelevant(method: &Method) {
     ordercal::Rng::new(16).shuffle(&mut rows);
     let straight = method.fit(&data).expect("ordinary data");
     let shuffled = method.fit(&data.select(&rows)).expect("ordinary data");
-    close(method.key(), "the order of the rows matters", &straight, &shuffled);
+    close(
+        method.key(),
+        "the order of the rows matters",
+        &straight,
+        &shuffled,
+    );
 }
 
 /// Sums were taken in another order, so the last digits may differ.

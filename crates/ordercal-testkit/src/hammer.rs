@@ -83,13 +83,18 @@ fn check<T: Real>(
     kind: ScoreKind,
     findings: &mut Findings,
 ) {
-    let output: Array2<T> = model.apply(scores, kind).expect("the right number of classes");
+    let output: Array2<T> = model
+        .apply(scores, kind)
+        .expect("the right number of classes");
     for (input, output) in matrix.rows().into_iter().zip(output.rows()) {
         let (input, output) = (input.to_vec(), output.to_vec());
-        if let Some(what) = broken(&input, &output, kind) {
-            if findings.violations.len() < 10 {
-                findings.violations.push(format!("{kind}, {} classes: {what}", input.len()));
-            }
+        if let Some(what) = broken(&input, &output, kind)
+            && findings.violations.len() < 10
+        {
+            let classes = input.len();
+            findings
+                .violations
+                .push(format!("{kind}, {classes} classes: {what}"));
         }
     }
 }

@@ -8,13 +8,21 @@ use crate::rows::overconfident_data;
 
 /// The order-preserving methods that can be fitted.
 pub fn order_preserving_methods() -> Vec<Method> {
-    Method::all().into_iter().filter(|method| method.promises_order()).collect()
+    Method::all()
+        .into_iter()
+        .filter(|method| method.promises_order())
+        .collect()
 }
 
 /// Every order-preserving method fitted to a little data.
 pub fn fitted(classes: usize, seed: u64) -> Vec<Model> {
     let data = overconfident_data(300, classes, seed);
-    let fit = |method: Method| method.fit(&data).expect("ordinary data can be fitted").model;
+    let fit = |method: Method| {
+        method
+            .fit(&data)
+            .expect("ordinary data can be fitted")
+            .model
+    };
     order_preserving_methods().into_iter().map(fit).collect()
 }
 

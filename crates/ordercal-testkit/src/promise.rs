@@ -47,7 +47,7 @@ pub fn broken<T: Real>(input: &[f32], output: &[T], kind: ScoreKind) -> Option<S
             return Some(format!("the probabilities sum to {sum}"));
         }
         let (top, second) = (order[0], order[1]);
-        if input[top] > input[second] && !(output[top] > output[second]) {
+        if input[top] > input[second] && output[top] <= output[second] {
             return Some(format!("the top class {top} is no longer alone"));
         }
     }

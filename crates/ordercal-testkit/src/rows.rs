@@ -55,11 +55,14 @@ const KINDS: usize = 10;
 /// denormals, huge magnitudes, masked classes, and mixtures of them.
 pub fn hostile(rng: &mut Rng, row: &mut [f32]) {
     match rng.below(KINDS) {
-        0 => row.iter_mut().for_each(|v| *v = (rng.normal() * 5.0) as f32),
+        0 => row
+            .iter_mut()
+            .for_each(|v| *v = (rng.normal() * 5.0) as f32),
         // A handful of distinct values: many ties, zeros of both signs among them.
         1 => {
             let values = [0.0, -0.0, 1.5, -3.25, 1.500_000_1];
-            row.iter_mut().for_each(|v| *v = values[rng.below(values.len())]);
+            row.iter_mut()
+                .for_each(|v| *v = values[rng.below(values.len())]);
         }
         // A ladder of neighbouring floats, in random order.
         2 | 3 => {
@@ -75,23 +78,42 @@ pub fn hostile(rng: &mut Rng, row: &mut [f32]) {
         }
         4 => row.iter_mut().for_each(|v| {
             let denormal = f32::from_bits(rng.below(50) as u32);
-            *v = if rng.below(2) == 0 { denormal } else { -denormal };
+            *v = if rng.below(2) == 0 {
+                denormal
+            } else {
+                -denormal
+            };
         }),
         5 => {
-            let extremes = [1e30, -1e30, 3e38, -3e38, f32::MAX, f32::MIN, 1e30_f32.next_up(), 0.0, 1.0];
-            row.iter_mut().for_each(|v| *v = extremes[rng.below(extremes.len())]);
+            let extremes = [
+                1e30,
+                -1e30,
+                3e38,
+                -3e38,
+                f32::MAX,
+                f32::MIN,
+                1e30_f32.next_up(),
+                0.0,
+                1.0,
+            ];
+            row.iter_mut()
+                .for_each(|v| *v = extremes[rng.below(extremes.len())]);
         }
         6 => row.iter_mut().for_each(|v| *v = 7.125),
         // One class far ahead: the others' probabilities underflow.
         7 => {
-            row.iter_mut().for_each(|v| *v = (-rng.uniform() * 1000.0) as f32);
+            row.iter_mut()
+                .for_each(|v| *v = (-rng.uniform() * 1000.0) as f32);
             let ahead = rng.below(row.len());
             row[ahead] = (rng.uniform() * 1e4) as f32;
         }
-        8 => row.iter_mut().for_each(|v| *v = (rng.normal() * 20.0).round() as f32),
+        8 => row
+            .iter_mut()
+            .for_each(|v| *v = (rng.normal() * 20.0).round() as f32),
         _ => {
             let tiny = (rng.normal() * 1e-3) as f32;
-            row.iter_mut().for_each(|v| *v = 15.0 + tiny * rng.below(3) as f32);
+            row.iter_mut()
+                .for_each(|v| *v = 15.0 + tiny * rng.below(3) as f32);
         }
     }
     if rng.below(4) == 0 {

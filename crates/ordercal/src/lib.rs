@@ -33,6 +33,9 @@
 //! - [`Watch`]: progress and cancellation.
 //! - [`rank`]: sorting, ties, and the rounding that keeps an order.
 
+// Tests hold results to exact values where exactness is promised.
+#![cfg_attr(test, allow(clippy::float_cmp))]
+
 mod calibrate;
 mod data;
 mod error;
@@ -52,7 +55,6 @@ pub use calibrate::{
 pub use data::{Dataset, NORMALISATION_TOLERANCE, ScoreArray, ScoreKind, Scores};
 pub use error::{Error, Result};
 pub use nn::input::InputKind;
-pub use nn::train::EarlyStopping;
 pub use real::Real;
 pub use rng::Rng;
 pub use traits::{Calibrator, FitReport, Progress, Transform, Unwatched, Watch};

@@ -327,7 +327,7 @@ fn spread<X: PartialOrd + Copy, T: Real>(
     for (position, &class) in order.iter().enumerate() {
         let class = class as usize;
         match groups.last_mut() {
-            Some(group) if !(input[order[group.first] as usize] > input[class]) => {
+            Some(group) if input[order[group.first] as usize] == input[class] => {
                 group.end = position + 1;
             }
             _ => groups.push(Group {
@@ -377,5 +377,157 @@ fn spread<X: PartialOrd + Copy, T: Real>(
             }
             index += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    #[test]
+    fn sorting_agrees_with_a_stable_sort() {
+        let mut rng = Rng::new(71);
+        for classes in [2, 5, 64, 300] {
+            let mut priorities: Vec<u32> = (1..=classes as u32).collect();
+            rng.shuffle(&mut priorities);
+            let ties = TieBreaker::from_priorities(&priorities).unwrap();
+            let mut by_index = Sorter::new(classes);
+            let mut by_priority = Sorter::with_ties(classes, ties);
+            for _ in 0..50 {
+                let values = [
+                    0.0,
+                    -0.0,
+                    1.0,
+                    -1.0,
+                    f32::NEG_INFINITY,
+                    f32::MIN_POSITIVE / 4.0,
+                    -3e38,
+                ];
+                let row: Vec<f32> = (0..classes)
+                    .map(|_| values[rng.below(values.len())])
+                    .collect();
+                let wide: Vec<f64> = row.iter().map(|&v| f64::from(v)).collect();
+                let mut plain: Vec<u32> = (0..classes as u32).collect();
+                let descending =
+                    |a: &u32, b: &u32| row[*b as usize].partial_cmp(&row[*a as usize]).unwrap();
+                plain.sort_by(descending);
+                assert_eq!(by_index.sort(&row), plain);
+                assert_eq!(by_index.sort_wide(&wide), plain);
+                plain.sort_by_key(|&c| priorities[c as usize]);
+                plain.sort_by(descending);
+                assert_eq!(by_priority.sort(&row), plain);
+                assert_eq!(by_priority.sort_wide(&wide), plain);
+                let mut rank = vec![0; classes];
+                invert(&plain, &mut rank);
+                assert!(
+                    plain
+                        .iter()
+                        .enumerate()
+                        .all(|(p, &c)| rank[c as usize] == p as u32)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_tie_breaker_is_a_permutation() {
+        let fails = |priorities: &[u32]| TieBreaker::from_priorities(priorities).unwrap_err();
+        let (classes, position) = (3, 2);
+        assert_eq!(
+            fails(&[1, 2, 2]),
+            Error::InvalidTieBreaker { classes, position }
+        );
+        assert_eq!(
+            fails(&[1, 2, 4]),
+            Error::InvalidTieBreaker { classes, position }
+        );
+        assert_eq!(
+            fails(&[0, 2, 1]),
+            Error::InvalidTieBreaker {
+                classes,
+                position: 0
+            }
+        );
+    }
+
+    #[test]
+    fn reverse_cumulative_sums() {
+        let mut values = [1.0, 2.0, 4.0, 8.0];
+        reverse_cumsum(&mut values);
+        assert_eq!(values, [15.0, 14.0, 12.0, 8.0]);
+    }
+
+    /// Rounds the row `values` whose inputs are 0, −1, −2, … (or as given) in that order.
+    fn rounded<T: Real>(input: &[f32], values: &[f64], probs: bool) -> Vec<T> {
+        let order: Vec<u32> = (0..input.len() as u32).collect();
+        let mut output = vec![T::default(); input.len()];
+        let mut repair = Repair::default();
+        if probs {
+            round_probs(input, &order, values, &mut repair, &mut output);
+        } else {
+            round_logits(input, &order, values, &mut repair, &mut output);
+        }
+        output
+    }
+
+    #[test]
+    fn what_needs_no_repair_is_rounded_to_the_nearest() {
+        let values = [3.0, 0.1, -0.1, -1e-50];
+        assert_eq!(
+            rounded::<f32>(&[4.0, 3.0, 2.0, -9.0], &[3.0, 0.2, 0.1, -0.1], false),
+            [3.0, 0.2, 0.1, -0.1]
+        );
+        assert_eq!(
+            rounded::<f64>(&[4.0, 3.0, 2.0], &values[..3], false),
+            values[..3]
+        );
+    }
+
+    #[test]
+    fn collapsed_steps_move_apart_evenly() {
+        let x = [5.0, 4.0, 3.0, 2.0, 1.0];
+        let out = rounded::<f32>(&x, &[1.0; 5], false);
+        // Two units up, two units down, the middle stays; below 1 the units are half as large.
+        let (up, down) = (1_f32.next_up(), 1_f32.next_down());
+        assert_eq!(out, [up.next_up(), up, 1.0, down, down.next_down()]);
+        let tied = rounded::<f32>(&[5.0, 4.0, 4.0, 4.0, 1.0], &[1.0; 5], false);
+        assert_eq!(tied, [up, 1.0, 1.0, 1.0, down]);
+    }
+
+    #[test]
+    fn steps_that_went_backwards_are_repaired_too() {
+        let out = rounded::<f64>(&[3.0, 2.0, 1.0], &[1.0, 1.5, 0.0], false);
+        assert!(
+            out[0] > out[1] && out[1] > out[2] && (out[0] - 1.25).abs() < 0.01,
+            "{out:?}"
+        );
+    }
+
+    #[test]
+    fn huge_logits_are_held_with_room_for_steps() {
+        let x: Vec<f32> = (0..2000).map(|i| -(i as f32)).collect();
+        for end in [1e300, -1e300] {
+            let out = rounded::<f32>(&x, &vec![end; 2000], false);
+            assert!(out.iter().all(|v| v.is_finite()) && out.windows(2).all(|w| w[0] > w[1]));
+        }
+    }
+
+    #[test]
+    fn probabilities_that_vanish_keep_their_place() {
+        let x = [9.0, 8.0, 7.0, 6.0, f32::NEG_INFINITY];
+        let out = rounded::<f32>(&x, &[1.0, 1e-40, 1e-60, 0.0, 0.0], true);
+        assert_eq!(out, [1.0, 1e-40, 0.0, 0.0, 0.0]);
+        // A repair elsewhere in the row leaves zeros alone.
+        let out = rounded::<f32>(&x, &[0.5, 0.5, 1e-60, 0.0, 0.0], true);
+        assert!(out[0] > out[1] && out[2..] == [0.0; 3], "{out:?}");
+    }
+
+    #[test]
+    fn wide_scores_are_narrowed_in_order() {
+        let wide = [1.0, 1.0 + 1e-10, 1.0 - 1e-10, 1.0, f64::NEG_INFINITY];
+        let mut narrow = [0.0; 5];
+        narrow_in_order(&wide, &mut Sorter::new(5), &mut narrow);
+        assert!(same_ranking(&wide, &narrow), "{narrow:?}");
     }
 }

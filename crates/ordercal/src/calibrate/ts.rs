@@ -12,10 +12,11 @@ use crate::optim::StopReason;
 use crate::optim::scalar::{self, Local};
 use crate::traits::{Calibrator, FitReport, Transform, Watch, tell};
 
-/// The bounds of β times the data's spread, the mean over rows of the largest score less the row's mean.
+/// The bounds of β times the data's spread: the median, over the rows that are not flat, of the largest
+/// score less the row's mean. β = 1 is always within the bounds, so a fit never does harm.
 ///
 /// On separable data (every label is its row's top score) the likelihood grows for ever with β; the fit
-/// stops at the upper bound and reports [`StopReason::UpperBound`]. There the average row is as good as
+/// stops at the upper bound and reports [`StopReason::UpperBound`]. There an ordinary row is as good as
 /// certain, so nothing is lost by not going further. Likewise [`StopReason::LowerBound`] for scores that
 /// say nothing about the labels, where the output is as good as uniform.
 pub const SPREAD_BOUNDS: (f64, f64) = (1e-3, 1e2);
@@ -127,12 +128,11 @@ pub(crate) fn fit_beta(data: &Dataset<'_>, watch: &dyn Watch) -> Result<(f64, Fi
         };
         return Ok((1.0, report));
     }
-    let bounds = (
-        (SPREAD_BOUNDS.0 / spread)
-            .max(f64::from(f32::MIN_POSITIVE))
-            .ln(),
-        (SPREAD_BOUNDS.1 / spread).min(f64::from(f32::MAX)).ln(),
-    );
+    let low = (SPREAD_BOUNDS.0 / spread)
+        .max(f64::from(f32::MIN_POSITIVE))
+        .ln();
+    let high = (SPREAD_BOUNDS.1 / spread).min(f64::from(f32::MAX)).ln();
+    let bounds = (low.min(0.0), high.max(0.0));
     let mut steps = 0;
     let minimum = scalar::minimize(bounds, 0.0, TOLERANCE, |log_beta| {
         let beta = log_beta.exp();
@@ -161,25 +161,25 @@ pub(crate) fn fit_beta(data: &Dataset<'_>, watch: &dyn Watch) -> Result<(f64, Fi
     Ok((minimum.at.exp(), report))
 }
 
-/// The mean over rows of the largest score less the mean of the possible ones.
+/// The median, over the rows that are not flat, of the largest score less the mean of the possible ones;
+/// 0 if all are flat. A median, because a single wild row must not move the bounds.
 fn spread(data: &Dataset<'_>) -> f64 {
-    let classes = data.classes();
-    let sums: Vec<f64> = chunks(data)
-        .map(|(first, scores)| {
-            let rows = scores.chunks_exact(classes).enumerate();
-            rows.map(|(row, scores)| {
-                let (mut top, mut sum, mut count) = (f64::NEG_INFINITY, 0.0, 0.0);
-                for &score in scores.iter().filter(|s| **s > f32::NEG_INFINITY) {
-                    top = top.max(f64::from(score));
-                    sum += f64::from(score);
-                    count += 1.0;
-                }
-                data.weight(first + row) * (top - sum / count)
-            })
-            .sum()
-        })
-        .collect();
-    sums.iter().sum::<f64>() / data.total_weight()
+    let row_spread = |scores: &[f32]| {
+        let (mut top, mut sum, mut count) = (f64::NEG_INFINITY, 0.0, 0.0);
+        for &score in scores.iter().filter(|s| **s > f32::NEG_INFINITY) {
+            top = top.max(f64::from(score));
+            sum += f64::from(score);
+            count += 1.0;
+        }
+        top - sum / count
+    };
+    let rows = data.scores().as_slice().par_chunks(data.classes());
+    let mut spreads: Vec<f64> = rows.map(row_spread).filter(|&s| s > 0.0).collect();
+    if spreads.is_empty() {
+        return 0.0;
+    }
+    let middle = spreads.len() / 2;
+    *spreads.select_nth_unstable_by(middle, f64::total_cmp).1
 }
 
 /// The mean NLL at β with its first two derivatives in β.
@@ -252,8 +252,8 @@ vectorized! {
         };
         let mut chunks = scores.chunks_exact(LANES);
         for chunk in &mut chunks {
-            for lane in 0..LANES {
-                add(lane, chunk[lane]);
+            for (lane, &score) in chunk.iter().enumerate() {
+                add(lane, score);
             }
         }
         for (lane, &score) in chunks.remainder().iter().enumerate() {

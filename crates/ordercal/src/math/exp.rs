@@ -11,7 +11,7 @@ const ROUND_F64: f64 = 6_755_399_441_055_744.0; // 1.5 * 2^52
 #[inline(always)]
 pub(crate) fn exp_f32(x: f32) -> f32 {
     // ln 2 in two parts: the product of the first with a small integer is exact.
-    const LN2_HIGH: f32 = 0.693_359_375;
+    const LN2_HIGH: f32 = 355.0 / 512.0;
     const LN2_LOW: f32 = -2.121_944_4e-4;
     let clamped = x.clamp(-87.33, 88.0);
     let shifted = clamped.mul_add(std::f32::consts::LOG2_E, ROUND_F32);

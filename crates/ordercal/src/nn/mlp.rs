@@ -201,11 +201,11 @@ vectorized! {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// The network written out, in 64 bits.
-    fn plain(widths: &[usize], params: &[f64], input: &[f64]) -> Vec<f64> {
+    pub(crate) fn plain(widths: &[usize], params: &[f64], input: &[f64]) -> Vec<f64> {
         let mut values = input.to_vec();
         let mut offset = 0;
         for (layer, w) in widths.windows(2).enumerate() {
@@ -227,6 +227,19 @@ mod tests {
             offset = bias + fan_out;
         }
         values
+    }
+
+    /// Which hidden units are on.
+    pub(crate) fn activation_pattern(widths: &[usize], params: &[f64], input: &[f64]) -> Vec<bool> {
+        let mut pattern = Vec::new();
+        let mut used = 0;
+        for layer in 1..widths.len() - 1 {
+            used += (widths[layer - 1] + 1) * widths[layer];
+            // As the last layer of a shorter network, a layer shows its values before the ReLU.
+            let values = plain(&widths[..=layer], &params[..used], input);
+            pattern.extend(values.iter().map(|&v| v > 0.0));
+        }
+        pattern
     }
 
     #[test]

@@ -6,15 +6,14 @@
 use std::cell::RefCell;
 
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
 
 use super::head::{RowScratch, free_row, sorted_row};
 use super::mlp::{Buffers, Shape};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::math::simd::vectorized;
 use crate::optim::adam::AdamState;
 use crate::optim::lbfgs::Step;
-use crate::optim::{Adam, Lbfgs, Optimizer, StopReason};
+use crate::optim::{Adam, EarlyStopping, Lbfgs, Optimizer, StopReason};
 use crate::rng::Rng;
 use crate::traits::{Watch, tell};
 
@@ -26,46 +25,6 @@ const PIECES: usize = 8;
 const WORTH_SHARING: usize = 4_000_000;
 /// The relative precision of a loss whose terms are computed in 32 bits.
 const NOISE: f64 = 1e-8;
-
-/// Stop when the loss on a held-out part of the rows has not improved for a while.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct EarlyStopping {
-    /// The share of the rows held out, drawn at random by the method's seed.
-    pub held_out: f64,
-    /// How many epochs or iterations without a new best to wait.
-    pub patience: usize,
-}
-
-impl Default for EarlyStopping {
-    fn default() -> Self {
-        Self {
-            held_out: 0.2,
-            patience: 5,
-        }
-    }
-}
-
-impl EarlyStopping {
-    pub(crate) fn validate(&self) -> Result<()> {
-        if !(self.held_out > 0.0 && self.held_out < 1.0) {
-            return Err(Error::InvalidParameter {
-                name: "held_out",
-                value: self.held_out.to_string(),
-                expected: "a share between 0 and 1",
-            });
-        }
-        if self.patience == 0 {
-            return Err(Error::InvalidParameter {
-                name: "patience",
-                value: self.patience.to_string(),
-                expected: "at least 1",
-            });
-        }
-        Ok(())
-    }
-}
 
 /// What the last layer means.
 pub(crate) enum Head {
@@ -453,3 +412,6 @@ pub(crate) fn train(
         stop,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -413,7 +413,7 @@ mod tests {
     fn ends_at_the_noise_floor() {
         // Values in steps of 1e-6, and a gradient that never gets below 1e-3: no tolerance is reached.
         let mut noisy = |x: &[f64], g: &mut [f64]| {
-            let jitter = if x[0].to_bits().count_ones() % 2 == 0 {
+            let jitter = if x[0].to_bits().count_ones().is_multiple_of(2) {
                 1e-3
             } else {
                 -1e-3

@@ -1,16 +1,16 @@
 //! Optimisers, written for these small problems: fused value and gradient, no allocation per step.
 
-pub mod adam;
-pub mod lbfgs;
+pub(crate) mod adam;
+pub(crate) mod lbfgs;
 pub(crate) mod scalar;
-pub mod stop;
+mod stop;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 pub use adam::{Adam, Schedule};
 pub use lbfgs::Lbfgs;
-pub use stop::StopReason;
+pub use stop::{EarlyStopping, StopReason};
 
 /// How a network is trained.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -1,8 +1,10 @@
-//! Why an optimiser stopped, as data.
+//! When to stop, and why an optimiser stopped, as data.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
 
 /// Why a fit ended. Reaching a limit is a reason like any other, not an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,5 +44,45 @@ impl fmt::Display for StopReason {
             }
             Self::Nothing => "nothing to learn",
         })
+    }
+}
+
+/// Stop when the loss on a held-out part of the rows has not improved for a while.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct EarlyStopping {
+    /// The share of the rows held out, drawn at random by the method's seed.
+    pub held_out: f64,
+    /// How many epochs or iterations without a new best to wait.
+    pub patience: usize,
+}
+
+impl Default for EarlyStopping {
+    fn default() -> Self {
+        Self {
+            held_out: 0.2,
+            patience: 5,
+        }
+    }
+}
+
+impl EarlyStopping {
+    pub(crate) fn validate(&self) -> Result<()> {
+        if !(self.held_out > 0.0 && self.held_out < 1.0) {
+            return Err(Error::InvalidParameter {
+                name: "held_out",
+                value: self.held_out.to_string(),
+                expected: "a share between 0 and 1",
+            });
+        }
+        if self.patience == 0 {
+            return Err(Error::InvalidParameter {
+                name: "patience",
+                value: self.patience.to_string(),
+                expected: "at least 1",
+            });
+        }
+        Ok(())
     }
 }
