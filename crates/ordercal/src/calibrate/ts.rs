@@ -226,7 +226,7 @@ const LANES: usize = 16;
 
 vectorized! {
     /// One row's NLL at β and its derivatives: with z = x − max and e = e^(βz), they are
-    /// ln Σe − βz_y, E[z] − z_y and Var[z] under p = e/Σe.
+    /// ln Σe − βz_y, the mean of z less z_y, and the variance of z, both under p = e/Σe.
     fn row_nll(scores: &[f32], beta: f32, label: usize) -> [f64; 3] {
         let mut tops = [f32::NEG_INFINITY; LANES];
         let mut chunks = scores.chunks_exact(LANES);
