@@ -30,7 +30,8 @@ pub struct NpzArray {
 /// Reads every array of a bundle, by name.
 pub fn read(path: &Path) -> Result<BTreeMap<String, NpzArray>> {
     let file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
-    let mut archive = zip::ZipArchive::new(file).with_context(|| format!("reading {}", path.display()))?;
+    let mut archive =
+        zip::ZipArchive::new(file).with_context(|| format!("reading {}", path.display()))?;
     let mut arrays = BTreeMap::new();
     for index in 0..archive.len() {
         let mut entry = archive.by_index(index)?;
@@ -44,16 +45,25 @@ pub fn read(path: &Path) -> Result<BTreeMap<String, NpzArray>> {
 }
 
 fn parse(bytes: &[u8]) -> Result<NpzArray> {
-    ensure!(bytes.len() >= 12 && bytes.starts_with(b"\x93NUMPY"), "not an npy array");
+    ensure!(
+        bytes.len() >= 12 && bytes.starts_with(b"\x93NUMPY"),
+        "not an npy array"
+    );
     let (start, length) = match bytes[6] {
         1 => (10, u16::from_le_bytes([bytes[8], bytes[9]]) as usize),
-        2 | 3 => (12, u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]) as usize),
+        2 | 3 => (
+            12,
+            u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]) as usize,
+        ),
         version => bail!("npy version {version} is not known"),
     };
     let data = start + length;
     ensure!(bytes.len() >= data, "the header is cut short");
     let header = std::str::from_utf8(&bytes[start..data])?;
-    ensure!(header.contains("'fortran_order': False"), "only C order is read: {header}");
+    ensure!(
+        header.contains("'fortran_order': False"),
+        "only C order is read: {header}"
+    );
     let shape = between(header, "'shape': (", ")")?
         .split(',')
         .map(str::trim)
@@ -72,8 +82,12 @@ fn parse(bytes: &[u8]) -> Result<NpzArray> {
 }
 
 fn between<'a>(text: &'a str, before: &str, after: &str) -> Result<&'a str> {
-    let (_, rest) = text.split_once(before).with_context(|| format!("no {before} in {text}"))?;
-    let (inner, _) = rest.split_once(after).with_context(|| format!("no {after} in {text}"))?;
+    let (_, rest) = text
+        .split_once(before)
+        .with_context(|| format!("no {before} in {text}"))?;
+    let (inner, _) = rest
+        .split_once(after)
+        .with_context(|| format!("no {after} in {text}"))?;
     Ok(inner)
 }
 
@@ -92,7 +106,8 @@ mod tests {
     use super::*;
 
     fn npy(descr: &str, shape: &str, data: &[u8]) -> Vec<u8> {
-        let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}), }}\n");
+        let header =
+            format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}), }}\n");
         let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
         bytes.extend((header.len() as u16).to_le_bytes());
         bytes.extend(header.as_bytes());
@@ -102,11 +117,20 @@ mod tests {
 
     #[test]
     fn arrays_are_read_and_malformed_ones_refused() {
-        let data: Vec<u8> = [1.0_f32, 2.0].iter().flat_map(|v| v.to_le_bytes()).collect();
+        let data: Vec<u8> = [1.0_f32, 2.0]
+            .iter()
+            .flat_map(|v| v.to_le_bytes())
+            .collect();
         let array = parse(&npy("<f4", "1, 2", &data)).unwrap();
-        assert_eq!((array.shape, array.values), (vec![1, 2], Values::F32(vec![1.0, 2.0])));
+        assert_eq!(
+            (array.shape, array.values),
+            (vec![1, 2], Values::F32(vec![1.0, 2.0]))
+        );
         let labels = parse(&npy("<i8", "1,", &7_i64.to_le_bytes())).unwrap();
-        assert_eq!((labels.shape, labels.values), (vec![1], Values::I64(vec![7])));
+        assert_eq!(
+            (labels.shape, labels.values),
+            (vec![1], Values::I64(vec![7]))
+        );
         assert!(parse(&npy("<f4", "3,", &data)).is_err());
         assert!(parse(&npy("<f2", "4,", &data)).is_err());
         assert!(parse(b"\x93NUMPY\x01\x00\xff\xff{}..").is_err());

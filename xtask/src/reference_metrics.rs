@@ -20,8 +20,8 @@ const TOLERANCE_FLOAT32: f64 = 1e-5;
 pub fn check(logits_dir: &Path, metrics_json: &Path) -> Result<bool> {
     let text = std::fs::read_to_string(metrics_json)
         .with_context(|| format!("reading {}", metrics_json.display()))?;
-    let sets: BTreeMap<String, BTreeMap<String, Value>> =
-        serde_json::from_str(&text).with_context(|| format!("parsing {}", metrics_json.display()))?;
+    let sets: BTreeMap<String, BTreeMap<String, Value>> = serde_json::from_str(&text)
+        .with_context(|| format!("parsing {}", metrics_json.display()))?;
     let mut all_within = true;
     let mut worst = 0.0_f64;
     for (name, figures) in &sets {
@@ -32,10 +32,16 @@ pub fn check(logits_dir: &Path, metrics_json: &Path) -> Result<bool> {
         let values = metrics::evaluate(&predictions, &Metric::ALL, &MetricOptions::default())?;
         println!("{name}: {} rows, {} classes", data.rows(), data.classes());
         for (figure, reference) in figures {
-            let reference = reference.as_f64().with_context(|| format!("{name}.{figure} is no number"))?;
+            let reference = reference
+                .as_f64()
+                .with_context(|| format!("{name}.{figure} is no number"))?;
             let ours = ours(figure, &values, &data)?;
             let float32 = figure.ends_with("_float32");
-            let tolerance = if float32 { TOLERANCE_FLOAT32 } else { TOLERANCE };
+            let tolerance = if float32 {
+                TOLERANCE_FLOAT32
+            } else {
+                TOLERANCE
+            };
             let difference = (ours - reference).abs();
             let within = difference <= tolerance;
             all_within &= within;
@@ -76,16 +82,25 @@ fn ours(figure: &str, values: &BTreeMap<Metric, f64>, data: &Dataset<'_>) -> Res
 fn test_split(path: &Path) -> Result<(Array2<f32>, Vec<i64>)> {
     let mut arrays = npz::read(path)?;
     let mut take = |name: &str| -> Result<NpzArray> {
-        arrays.remove(name).with_context(|| format!("{} has no array `{name}`", path.display()))
+        arrays
+            .remove(name)
+            .with_context(|| format!("{} has no array `{name}`", path.display()))
     };
     let logits = take("test_logits")?;
     let labels = take("test_labels")?;
     let (Values::F32(logits), [rows, classes]) = (logits.values, &logits.shape[..]) else {
-        bail!("{}: test_logits must be a matrix of 32-bit floats", path.display());
+        bail!(
+            "{}: test_logits must be a matrix of 32-bit floats",
+            path.display()
+        );
     };
     let Values::I64(labels) = labels.values else {
         bail!("{}: test_labels must be 64-bit integers", path.display());
     };
-    ensure!(labels.len() == *rows, "{}: not one label a row", path.display());
+    ensure!(
+        labels.len() == *rows,
+        "{}: not one label a row",
+        path.display()
+    );
     Ok((Array2::from_shape_vec((*rows, *classes), logits)?, labels))
 }

@@ -200,8 +200,8 @@ pub enum Error {
         /// The weight.
         value: f64,
     },
-    /// A state that has taken in more weight than its sums can hold.
-    #[error("the state is full: its rows' weights would exceed 2^44 in total")]
+    /// A state that would hold more rows or weight than its sums have room for.
+    #[error("the state is full: it holds at most 2^60 rows with a total weight of 2^44")]
     StateFull,
     /// Two states that do not describe the same metrics.
     #[error("the states cannot be merged: {what} is {left} in one and {right} in the other")]

@@ -135,9 +135,21 @@ pub(crate) struct Sorted<'a> {
     pub(crate) confidence: &'a [f64],
     pub(crate) hit: &'a [f64],
     pub(crate) weight: Option<&'a [f64]>,
+    /// Whether every weight is a whole number, so that weights are repeated rows.
+    pub(crate) whole: bool,
 }
 
-impl Sorted<'_> {
+impl<'a> Sorted<'a> {
+    pub(crate) fn new(confidence: &'a [f64], hit: &'a [f64], weight: Option<&'a [f64]>) -> Self {
+        let whole = weight.is_none_or(|weight| weight.iter().all(|w| w.fract() == 0.0));
+        Self {
+            confidence,
+            hit,
+            weight,
+            whole,
+        }
+    }
+
     /// The sums of every bin, and where each ends in the sorted rows.
     pub(crate) fn bin_sums(&self, binning: Binning, bins: usize) -> Vec<BinSum> {
         self.sums_between(&self.ends(binning, bins))
@@ -169,30 +181,16 @@ impl Sorted<'_> {
         let c = self.confidence;
         let midway = |last: usize, first: usize| (c[last] + c[first]) / 2.0;
         let Some(weight) = self.weight else {
-            let bins = bins.min(c.len());
-            let (length, longer) = (c.len() / bins, c.len() % bins);
-            return (1..bins)
-                .map(|i| i * length + i.min(longer))
-                .map(|cut| midway(cut - 1, cut))
+            let cuts = self.equal_mass_cuts(bins);
+            return cuts
+                .iter()
+                .map(|&cut| midway(cut as usize - 1, cut as usize))
                 .collect();
         };
         let total: f64 = weight.iter().sum();
-        let whole = weight.iter().all(|w| w.fract() == 0.0);
+        let cuts = self.equal_mass_cuts(bins);
         // A sum of fractions is off by rounding: a cut this close to a row's end is meant to be there.
-        let tolerance = if whole { 0.0 } else { total * 1e-12 };
-        let cuts: Vec<f64> = if whole {
-            let bins = (bins as f64).min(total);
-            let length = (total / bins).floor();
-            let longer = total - length * bins;
-            (1..bins as usize)
-                .map(|i| i as f64)
-                .map(|i| i * length + i.min(longer))
-                .collect()
-        } else {
-            let filled = weight.iter().filter(|&&w| w > 0.0).count();
-            let bins = bins.min(filled);
-            (1..bins).map(|i| total * i as f64 / bins as f64).collect()
-        };
+        let tolerance = if self.whole { 0.0 } else { total * 1e-12 };
         let mut edges = Vec::with_capacity(cuts.len());
         let mut row = 0;
         let mut reached = 0.0;
@@ -215,6 +213,23 @@ impl Sorted<'_> {
             edges.push(midway(row, next));
         }
         edges
+    }
+
+    /// The cumulative weights at which the runs of [`Binning::EqualMass`] end, without the last.
+    pub(crate) fn equal_mass_cuts(&self, bins: usize) -> Vec<f64> {
+        let total = self
+            .weight
+            .map_or(self.confidence.len() as f64, |w| w.iter().sum());
+        if !self.whole {
+            return (1..bins).map(|i| total * i as f64 / bins as f64).collect();
+        }
+        let bins = (bins as f64).min(total);
+        let length = (total / bins).floor();
+        let longer = total - length * bins;
+        (1..bins as usize)
+            .map(|i| i as f64)
+            .map(|i| i * length + i.min(longer))
+            .collect()
     }
 
     /// The sums over runs of rows, given where each ends.
@@ -287,11 +302,7 @@ mod tests {
         let mut confidence: Vec<f64> = (0..500).map(|_| rng.below(301) as f64 / 300.0).collect();
         confidence.sort_by(f64::total_cmp);
         let hit: Vec<f64> = (0..500).map(|_| rng.below(2) as f64).collect();
-        let sorted = Sorted {
-            confidence: &confidence,
-            hit: &hit,
-            weight: None,
-        };
+        let sorted = Sorted::new(&confidence, &hit, None);
         type BinOf = fn(f64, usize) -> usize;
         let schemes: [(Binning, BinOf); 2] = [
             (Binning::EqualWidth, equal_width_bin),
@@ -346,11 +357,7 @@ mod tests {
                     .flat_map(|(&c, &w)| std::iter::repeat_n(c, w as usize))
                     .collect();
                 let counts = |confidence: &[f64], hit: &[f64], weight| -> Vec<usize> {
-                    let sorted = Sorted {
-                        confidence,
-                        hit,
-                        weight,
-                    };
+                    let sorted = Sorted::new(confidence, hit, weight);
                     let sums = sorted.bin_sums(Binning::EqualMass, 15);
                     sums.iter().map(|bin| bin.weight as usize).collect()
                 };
@@ -374,21 +381,13 @@ mod tests {
         let hit = vec![0.0; 30];
         // A tenth is not a binary number, so the cumulative weights are rounded.
         let weight = vec![0.1; 30];
-        let sorted = Sorted {
-            confidence: &confidence,
-            hit: &hit,
-            weight: Some(&weight),
-        };
+        let sorted = Sorted::new(&confidence, &hit, Some(&weight));
         let sums = sorted.bin_sums(Binning::EqualMass, 15);
         assert!(sums.iter().all(|bin| bin.rows == 2), "{sums:?}");
         // One row with half of the weight takes half of the cuts.
         let mut weight = vec![0.5; 30];
         weight[10] = 14.5;
-        let sorted = Sorted {
-            confidence: &confidence,
-            hit: &hit,
-            weight: Some(&weight),
-        };
+        let sorted = Sorted::new(&confidence, &hit, Some(&weight));
         let sums = sorted.bin_sums(Binning::EqualMass, 4);
         assert_eq!(
             sums.iter().map(|bin| bin.rows).collect::<Vec<_>>(),

@@ -274,11 +274,7 @@ impl Columns {
     fn debiased_square(&self, weights: Option<&[f64]>, bins: usize) -> f64 {
         let weight: Option<Vec<f64>> =
             weights.map(|weights| self.row.iter().map(|&row| weights[row]).collect());
-        let rows = Sorted {
-            confidence: &self.confidence,
-            hit: &self.hit,
-            weight: weight.as_deref(),
-        };
+        let rows = Sorted::new(&self.confidence, &self.hit, weight.as_deref());
         debiased_square(&rows.bin_sums(Binning::EqualMass, bins))
     }
 }

@@ -25,6 +25,7 @@ mod metric;
 mod predictions;
 mod scoring;
 mod smooth;
+mod state;
 mod top_label;
 
 pub use binning::Binning;
@@ -33,4 +34,5 @@ pub use evaluate::evaluate;
 pub use metric::{Metric, MetricOptions};
 pub use predictions::{Predictions, RowStat};
 pub use scoring::{accuracy, brier, nll, top_k_accuracy};
+pub use state::{Estimate, MetricState};
 pub use top_label::{adaptive_ece, debiased_ece, ece, ks, mce, sm_ece};

@@ -214,11 +214,7 @@ impl TopLabel {
 
     /// The same confidences with other outcomes, given in order of the confidences.
     pub(crate) fn with_hits<'a>(&'a self, hit: &'a [f64], weight: Option<&'a [f64]>) -> Sorted<'a> {
-        Sorted {
-            confidence: &self.confidence,
-            hit,
-            weight,
-        }
+        Sorted::new(&self.confidence, hit, weight)
     }
 
     pub(crate) fn confidence(&self) -> &[f64] {
