@@ -24,11 +24,12 @@ pub fn relative_error(value: f64, uncalibrated: f64) -> f64 {
 ///
 /// `table[dataset][method]` holds the values of a metric, `uncalibrated` is the place of the uncalibrated
 /// method in each row. It is the last row of the tables of Rahimi et al. (2020). From the printed rows of
-/// their tables of NLL, ECE, Classwise-ECE and Debiased ECE it comes out as printed, in all digits. In the
-/// table of Marginal Calibration Error three values are off in the third digit, within what the rounding
-/// of the printed rows explains. In the table of Brier scores five of seven are not what the printed rows
-/// give, by more than rounding explains: TS 0.936 (0.933), Dir-ODIR 0.930 (0.927), Diag 0.924 (0.925), OI
-/// 0.929 (0.924) and OP 0.931 (0.929).
+/// their tables of NLL, ECE, Classwise-ECE and Debiased ECE it comes out as printed, in all digits. In two
+/// tables it does not; in parentheses what the printed rows give:
+/// - Marginal Calibration Error: MS-ODIR 0.996 (0.998), Diag 0.725 (0.727), OI 0.778 (0.779). The rounding
+///   of the printed rows explains it.
+/// - Brier: Diag 0.924 (0.925) and OP 0.931 (0.929), which rounding could explain; TS 0.936 (0.933),
+///   Dir-ODIR 0.930 (0.927) and OI 0.929 (0.924), which it cannot.
 ///
 /// ```
 /// use ordercal::metrics::average_relative_errors;
