@@ -6,6 +6,7 @@ mod check;
 mod hammer;
 mod npz;
 mod quality;
+mod reference_metrics;
 
 use std::path::{Path, PathBuf};
 
@@ -18,8 +19,9 @@ cargo xtask COMMAND
   quality DIR [--reference F]  fit every method on every bundle *.npz in DIR (calibrate on its
                                split calib, score on its split test) and print nll, ece, brier,
                                accuracy, changed predictions and seconds; with F, a JSON file of
-                               other implementations' figures, beside those. DIR's sibling
-                               reference/calibrators.json is F unless given.
+                               other implementations' figures, beside those. Without F, DIR's
+                               sibling reference/calibrators.json is taken if it is there, and
+                               the metrics are compared with reference/metrics.json.
           [--method JSON]...   only these, e.g. '{\"method\": \"oi\", \"hidden\": [100, 100]}'
   hammer [--rows N] [--seed S] the order promise on N hostile rows (default 1000000)";
 
@@ -38,11 +40,16 @@ fn main() -> Result<()> {
                 .directory
                 .as_deref()
                 .context("quality needs a folder of bundles")?;
-            let beside = dir.join("../reference/calibrators.json");
-            let reference = options
-                .reference
-                .or_else(|| beside.exists().then_some(beside));
-            quality::run(dir, reference.as_deref(), &options.methods)
+            let beside =
+                |name: &str| Some(dir.join("../reference").join(name)).filter(|f| f.exists());
+            let reference = options.reference.or_else(|| beside("calibrators.json"));
+            quality::run(dir, reference.as_deref(), &options.methods)?;
+            match beside("metrics.json") {
+                Some(metrics) if !reference_metrics::check(dir, &metrics)? => {
+                    bail!("a metric differs from its reference")
+                }
+                _ => Ok(()),
+            }
         }
         "hammer" => hammer::run(options.rows, options.seed),
         other => bail!("there is no command {other}\n{HELP}"),

@@ -30,6 +30,7 @@
 //! - [`Method`]: hyperparameters and [`fit`](Method::fit); one struct per method: [`Ts`], [`Diag`], [`Oi`],
 //!   [`Op`], [`Unconstrained`].
 //! - [`Model`]: what was fitted, and [`apply`](Model::apply).
+//! - [`metrics`]: how good probabilities are, with the evidence behind each number.
 //! - [`Watch`]: progress and cancellation.
 //! - [`rank`]: sorting, ties, and the rounding that keeps an order.
 
@@ -40,6 +41,7 @@ mod calibrate;
 mod data;
 mod error;
 mod math;
+pub mod metrics;
 mod nn;
 pub mod optim;
 pub mod rank;
