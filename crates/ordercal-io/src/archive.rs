@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::array::{Dtype, show_shape};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, clean};
 use crate::raw::ArrayReader;
 
 /// Why an array cannot be read. It is an error only if the array is wanted.
@@ -24,6 +24,15 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// An array. A name that could not stand in a message is no name of a role either, so it is cleaned here.
+    pub(crate) fn new(name: &str, dtype: Result<Dtype, Foreign>, shape: Vec<usize>) -> Self {
+        Self {
+            name: clean(name),
+            dtype,
+            shape,
+        }
+    }
+
     /// The type, or the error that says why there is none.
     pub(crate) fn dtype_or_error(&self, path: &Path) -> Result<Dtype> {
         let path = || path.to_path_buf();

@@ -14,7 +14,7 @@ use arrow_schema::{ArrowError, DataType, Schema};
 use crate::array::{AnyArray, Dtype, Values};
 use crate::blocks::{Block, BlockSource, Opened};
 use crate::columns::{self, Plan, ScoreColumns};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, clean};
 use crate::labels::to_f64;
 use crate::reader::ReadOptions;
 use crate::source::{DataRef, Format};
@@ -25,7 +25,7 @@ pub(crate) type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError
 /// The names of a table's columns.
 pub(crate) fn column_names(schema: &Schema) -> Vec<String> {
     let fields = schema.fields().iter();
-    fields.map(|field| field.name().clone()).collect()
+    fields.map(|field| clean(field.name())).collect()
 }
 
 /// Runs a decoder. The decoders of both formats are made for files that are what they claim to be, and
@@ -40,11 +40,7 @@ pub(crate) fn guarded<T, E: ToString>(
         Ok(Err(error)) => error.to_string(),
         Err(_) => "the decoder gave up on it".to_owned(),
     };
-    Err(Error::Damaged {
-        path: path.to_path_buf(),
-        format,
-        message,
-    })
+    Err(Error::damaged(path, format, &message))
 }
 
 /// Opens a table of scores whose batches are ready to be read.
@@ -227,7 +223,7 @@ impl Place<'_> {
         Error::WrongDtype {
             path: self.path.to_path_buf(),
             array: self.column.to_owned(),
-            found: found.to_owned(),
+            found: clean(found),
             expected,
         }
     }

@@ -13,7 +13,7 @@ use flate2::bufread::MultiGzDecoder;
 use crate::array::{AnyArray, Dtype, Values};
 use crate::blocks::{Block, BlockSource, Opened};
 use crate::columns::{self, Plan, ScoreColumns};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, clean};
 use crate::reader::ReadOptions;
 use crate::source::{self, DataRef, Format};
 
@@ -75,7 +75,7 @@ impl Table {
                 line: 1,
                 problem: "the header is not UTF-8 text",
             })?;
-            table.names.push(name);
+            table.names.push(clean(&name));
         }
         Ok(table)
     }
@@ -102,7 +102,7 @@ impl Table {
                 path: self.path.clone(),
                 line: self.line(),
                 column: self.names[column].clone(),
-                text: String::from_utf8_lossy(&cell[..cell.len().min(40)]).into_owned(),
+                text: clean(&String::from_utf8_lossy(&cell[..cell.len().min(40)])),
             })
     }
 
@@ -134,11 +134,10 @@ impl Table {
                 },
                 io::ErrorKind::InvalidData
                 | io::ErrorKind::InvalidInput
-                | io::ErrorKind::UnexpectedEof => Error::Damaged {
-                    path,
-                    format: self.format,
-                    message: format!("line {}: {e}", self.reader.position().line()),
-                },
+                | io::ErrorKind::UnexpectedEof => {
+                    let message = format!("line {}: {e}", self.reader.position().line());
+                    Error::damaged(&path, self.format, &message)
+                }
                 _ => Error::io(&path, "read", e),
             },
             ErrorKind::UnequalLengths {

@@ -392,6 +392,17 @@ pub enum Error {
     },
 }
 
+/// Text out of a file as it may stand in a message: one line, and not a long one.
+pub(crate) fn clean(text: &str) -> String {
+    const LONGEST: usize = 200;
+    let printable = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    let mut clean: String = text.chars().take(LONGEST).map(printable).collect();
+    if text.chars().nth(LONGEST).is_some() {
+        clean.push('…');
+    }
+    clean
+}
+
 fn split_suffix(split: &Option<String>) -> String {
     split.as_ref().map_or(String::new(), |s| format!("#{s}"))
 }
@@ -436,6 +447,15 @@ impl Error {
             | Self::RowCountNeeded { path, .. }
             | Self::WrongRowCount { path, .. }
             | Self::WrongBlock { path, .. } => path,
+        }
+    }
+
+    /// Wraps what a decoder said.
+    pub(crate) fn damaged(path: &Path, format: Format, message: &str) -> Self {
+        Self::Damaged {
+            path: path.to_path_buf(),
+            format,
+            message: clean(message),
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use crate::array::{AnyArray, Values};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, clean};
 use crate::nearest::nearest;
 
 /// Turns labels into class indices: integers, float integers, N×1, one-hot N×K, or names.
@@ -76,8 +76,8 @@ impl LabelDecoder {
             Err(Error::UnknownLabel {
                 path,
                 row,
-                label: label.clone(),
-                hint,
+                label: clean(label),
+                hint: clean(&hint),
             })
         };
         labels.iter().enumerate().map(decode).collect()

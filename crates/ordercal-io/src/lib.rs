@@ -30,6 +30,8 @@ mod archive;
 mod array;
 #[cfg(feature = "parquet")]
 mod arrow;
+#[cfg(feature = "parquet")]
+mod arrow_check;
 mod atomic;
 #[cfg(feature = "parquet")]
 mod batch_writer;

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::archive::{Archive, Entry, Foreign};
 use crate::array::Dtype;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, clean};
 use crate::raw::{ArrayReader, Layout};
 use crate::source::{self, Format};
 
@@ -112,7 +112,7 @@ fn read_up_to(reader: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<usiz
 
 /// numpy's name of a type, `<f4` or `|b1`: the type and whether it is big-endian.
 pub(crate) fn parse_descr(descr: &str) -> Result<(Dtype, bool), Foreign> {
-    let other = || Foreign::Other(format!("`{descr}`"));
+    let other = || Foreign::Other(clean(&format!("`{descr}`")));
     let (order, code) = match descr.as_bytes().first() {
         Some(order @ (b'<' | b'>' | b'|' | b'=')) => (*order, &descr[1..]),
         _ => (b'|', descr),
@@ -303,11 +303,11 @@ impl Npy {
         let dtype = header.layout.as_ref().map(|l| l.dtype);
         Ok(Self {
             path: path.to_path_buf(),
-            entry: vec![Entry {
-                name: "array".into(),
-                dtype: dtype.map_err(Clone::clone),
-                shape: header.shape,
-            }],
+            entry: vec![Entry::new(
+                "array",
+                dtype.map_err(Clone::clone),
+                header.shape,
+            )],
             layout: header.layout.ok(),
             start: header.length,
         })

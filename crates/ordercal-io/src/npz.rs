@@ -9,7 +9,7 @@ use flate2::read::DeflateDecoder;
 use zip::{CompressionMethod, ZipArchive};
 
 use crate::archive::{Archive, Entry, Foreign};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, clean};
 use crate::npy::{self, Header};
 use crate::raw::{ArrayReader, Layout};
 use crate::source::{self, Format};
@@ -76,11 +76,8 @@ impl Npz {
         let mut reader = open_member(&self.path, &member)?;
         let header = match npy::read_header(&mut reader, &self.path, name, member.size) {
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::InvalidData => {
-                return Err(Error::Damaged {
-                    path: self.path.clone(),
-                    format: Format::Npz,
-                    message: format!("the compressed data of `{name}` is damaged"),
-                });
+                let message = format!("the compressed data of `{name}` is damaged");
+                return Err(Error::damaged(&self.path, Format::Npz, &message));
             }
             header => header?,
         };
@@ -93,11 +90,8 @@ impl Npz {
             let available = member.size.saturating_sub(length);
             layout.check_fits(&self.path, name, length, available)?;
         }
-        self.entries.push(Entry {
-            name: name.to_owned(),
-            dtype: layout.as_ref().map(|l| l.dtype).map_err(Foreign::clone),
-            shape,
-        });
+        let dtype = layout.as_ref().map(|l| l.dtype).map_err(Foreign::clone);
+        self.entries.push(Entry::new(name, dtype, shape));
         self.members.push((member, layout.ok(), length));
         Ok(())
     }
@@ -138,12 +132,8 @@ fn locate(
     file_size: u64,
 ) -> Result<(String, Member)> {
     let file = archive.by_index_raw(index).map_err(|e| damaged(path, &e))?;
-    let name = file.name().map_err(|e| damaged(path, &e))?.into_owned();
-    let refuse = |message: String| Error::Damaged {
-        path: path.to_path_buf(),
-        format: Format::Npz,
-        message,
-    };
+    let name = clean(&file.name().map_err(|e| damaged(path, &e))?);
+    let refuse = |message: String| Error::damaged(path, Format::Npz, &message);
     let deflated = match file.compression() {
         _ if file.encrypted() => return Err(refuse(format!("`{name}` is encrypted"))),
         CompressionMethod::Stored => false,
@@ -203,11 +193,7 @@ fn open_member(path: &Path, member: &Member) -> Result<Checked> {
 }
 
 fn damaged(path: &Path, error: &zip::result::ZipError) -> Error {
-    Error::Damaged {
-        path: path.to_path_buf(),
-        format: Format::Npz,
-        message: error.to_string(),
-    }
+    Error::damaged(path, Format::Npz, &error.to_string())
 }
 
 /// Passes bytes on and compares their checksum with the directory's once all have been read.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use self::machine::{Id, Machine, Node};
 use crate::archive::{Archive, Entry, Foreign};
 use crate::array::{AnyArray, Dtype, Values};
-use crate::error::Result;
+use crate::error::{Result, clean};
 use crate::raw::ArrayReader;
 use crate::source;
 
@@ -58,11 +58,7 @@ impl Pickle {
         };
         if let Some((dtype, shape)) = self.array_like(id, budget) {
             let name = if name.is_empty() { "logits" } else { name };
-            self.entries.push(Entry {
-                name: name.to_owned(),
-                dtype,
-                shape,
-            });
+            self.entries.push(Entry::new(name, dtype, shape));
             self.nodes.push(id);
             return Ok(());
         }
@@ -71,7 +67,7 @@ impl Pickle {
                 for (key, value) in items.clone() {
                     let key = match self.machine.node(key) {
                         Node::Int(key) => key.to_string(),
-                        _ => self.machine.text(key).unwrap_or("?").to_owned(),
+                        _ => clean(self.machine.text(key).unwrap_or("?")),
                     };
                     self.flatten(value, &join(&key), depth + 1, budget)?;
                 }

@@ -7,7 +7,7 @@ use ::safetensors::tensor::{Dtype as TensorType, Metadata};
 
 use crate::archive::{Archive, Entry, Foreign};
 use crate::array::Dtype;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, clean};
 use crate::raw::{ArrayReader, Layout};
 use crate::source::{self, Format};
 
@@ -53,10 +53,9 @@ impl Safetensors {
         let mut header = vec![0_u8; length as usize];
         file.read_exact(&mut header)
             .map_err(|e| Error::io(path, "read", e))?;
-        let metadata: Metadata = serde_json::from_slice(&header).map_err(|e| Error::Damaged {
-            path: path.to_path_buf(),
-            format: Format::Safetensors,
-            message: format!("the header is wrong: {e}"),
+        let metadata: Metadata = serde_json::from_slice(&header).map_err(|e| {
+            let message = format!("the header is wrong: {e}");
+            Error::damaged(path, Format::Safetensors, &message)
         })?;
         Self::from_metadata(path, &metadata, 8 + length, size)
     }
@@ -79,18 +78,16 @@ impl Safetensors {
             if to as u64 > available {
                 return Err(Error::Truncated {
                     path: path.to_path_buf(),
-                    what: format!("`{name}`"),
+                    what: format!("`{}`", clean(&name)),
                     offset: start + from as u64,
                     needed: (to - from) as u128,
                     available: available.saturating_sub(from as u64),
                 });
             }
             file.starts.push(start + from as u64);
-            file.entries.push(Entry {
-                name,
-                dtype: dtype_of(info.dtype),
-                shape: info.shape.clone(),
-            });
+            let dtype = dtype_of(info.dtype);
+            file.entries
+                .push(Entry::new(&name, dtype, info.shape.clone()));
         }
         Ok(file)
     }

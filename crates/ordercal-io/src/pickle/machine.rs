@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::numpy::{self, ArrayNode, Constructor, TypeNode};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, clean};
 use crate::source::Format;
 
 /// A value's place in the machine's list of values.
@@ -349,8 +349,8 @@ impl Machine {
             return Err(Error::PickleForbidden {
                 path: self.path.clone(),
                 offset: self.instruction as u64,
-                module: shorten(module),
-                name: shorten(name),
+                module: clean(module),
+                name: clean(name),
             });
         };
         self.push(Node::Constructor(constructor));
@@ -430,11 +430,6 @@ impl Machine {
         let line = std::str::from_utf8(&self.bytes[start..start + length]);
         line.map_err(|_| self.refuse("a line is not text"))
     }
-}
-
-/// A name for an error message.
-fn shorten(name: &str) -> String {
-    name.chars().take(60).collect()
 }
 
 /// Two's complement of any length, at most what 64 bits hold.
