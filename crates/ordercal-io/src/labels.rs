@@ -70,9 +70,11 @@ impl LabelDecoder {
             if let Ok(value) = label.trim().parse::<f64>() {
                 return Err(Error::LabelNotInteger { path, row, value });
             }
-            let names = self.names.iter().flat_map(|names| names.keys());
-            let hint = nearest(label, names.map(String::as_str))
-                .map_or(String::new(), |n| format!("; did you mean `{n}`?"));
+            let hint = match &self.names {
+                None => "; other labels are numbers".to_owned(),
+                Some(names) => nearest(label, names.keys().map(String::as_str))
+                    .map_or(String::new(), |n| format!("; did you mean `{n}`?")),
+            };
             Err(Error::UnknownLabel {
                 path,
                 row,
@@ -124,11 +126,11 @@ impl NameCollector {
     }
 }
 
-/// Whether labels read as text are really numbers: then they are indices, not names.
-pub(crate) fn are_numbers(labels: &[String]) -> bool {
-    labels
-        .iter()
-        .all(|label| label.trim().parse::<f64>().is_ok())
+/// Whether labels read as text are names. If one is a number they are indices, and a name among them is a
+/// mistake.
+pub(crate) fn are_names(labels: &[String]) -> bool {
+    let is_number = |label: &String| label.trim().parse::<f64>().is_ok();
+    !labels.iter().any(is_number)
 }
 
 fn parse_integer(text: &str) -> Option<i64> {

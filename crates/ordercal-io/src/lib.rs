@@ -56,6 +56,7 @@ mod reader;
 mod rows;
 mod safetensors;
 mod source;
+mod stored_zip;
 mod writer;
 
 pub use atomic::{AtomicFile, discard_pending, write_atomically};

@@ -199,7 +199,7 @@ impl RowReader {
             return Ok(());
         };
         let names = match block.labels.as_ref().map(|labels| &labels.values) {
-            Some(Values::Text(first)) => !labels::are_numbers(first),
+            Some(Values::Text(first)) => labels::are_names(first),
             _ => false,
         };
         self.pending = Some(block);

@@ -7,12 +7,11 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use ndarray::ArrayView2;
 use ordercal::ScoreKind;
-use zip::write::SimpleFileOptions;
-use zip::{CompressionMethod, ZipWriter};
 
 use crate::atomic::AtomicFile;
 use crate::error::{Error, Result};
 use crate::source::Format;
+use crate::stored_zip::StoredZip;
 
 /// The float type of a file that is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -125,7 +124,7 @@ pub struct ScoreWriter {
 
 enum Sink {
     Raw(AtomicFile),
-    Npz(Box<ZipWriter<AtomicFile>>),
+    Npz(Box<StoredZip<AtomicFile>>),
     Csv(AtomicFile),
     CsvGz(GzEncoder<AtomicFile>),
     #[cfg(feature = "parquet")]
@@ -171,14 +170,12 @@ impl ScoreWriter {
                 Sink::Raw(file)
             }
             Format::Npz => {
-                let mut zip = ZipWriter::new(file);
                 // Stored, as numpy.savez does: floats hardly deflate, and stored ones can be sought in.
-                let options = SimpleFileOptions::default()
-                    .compression_method(CompressionMethod::Stored)
-                    .large_file(true);
-                zip.start_file(format!("{}.npy", spec.array_name()), options)
-                    .map_err(|e| fail(e.into()))?;
-                zip.write_all(&npy_header(&spec, rows)).map_err(fail)?;
+                let header = npy_header(&spec, rows);
+                let size = header.len() + rows * spec.classes * spec.dtype.size();
+                let name = format!("{}.npy", spec.array_name());
+                let mut zip = StoredZip::new(file, name, size as u64).map_err(fail)?;
+                zip.write_all(&header).map_err(fail)?;
                 Sink::Npz(Box::new(zip))
             }
             Format::Csv => {
@@ -283,7 +280,7 @@ impl ScoreWriter {
         let fail = |e: io::Error| Error::io(&self.path, "write", e);
         let file = match self.sink {
             Sink::Raw(file) | Sink::Csv(file) => file,
-            Sink::Npz(zip) => zip.finish().map_err(|e| fail(e.into()))?,
+            Sink::Npz(zip) => zip.finish().map_err(fail)?,
             Sink::CsvGz(gz) => gz.finish().map_err(fail)?,
             #[cfg(feature = "parquet")]
             Sink::Batches(writer) => writer.finish()?,

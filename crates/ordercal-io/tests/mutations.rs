@@ -121,6 +121,9 @@ fn quieten() {
 fn survive(names: &[&str], per_file: usize) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     quieten();
+    // `MUTATIONS=50 cargo test --release --test mutations` looks further.
+    let times = std::env::var("MUTATIONS").ok().and_then(|n| n.parse().ok());
+    let per_file = per_file * times.unwrap_or(1);
     let dir = tempfile::tempdir().unwrap();
     let (mut good, mut bad) = (0, 0);
     let mut failure = None;
