@@ -126,7 +126,7 @@ enum Sink {
     Raw(AtomicFile),
     Npz(Box<StoredZip<AtomicFile>>),
     Csv(AtomicFile),
-    CsvGz(GzEncoder<AtomicFile>),
+    CsvGz(Box<GzEncoder<AtomicFile>>),
     #[cfg(feature = "parquet")]
     Batches(crate::batch_writer::BatchWriter),
 }
@@ -185,7 +185,7 @@ impl ScoreWriter {
             Format::CsvGz => {
                 let mut gz = GzEncoder::new(file, Compression::default());
                 writeln!(gz, "{}", spec.column_names().join(",")).map_err(fail)?;
-                Sink::CsvGz(gz)
+                Sink::CsvGz(Box::new(gz))
             }
             #[cfg(feature = "parquet")]
             _ => Sink::Batches(crate::batch_writer::BatchWriter::new(file, format, &spec)?),

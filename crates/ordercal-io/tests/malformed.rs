@@ -5,10 +5,22 @@ mod common;
 use std::io::Write;
 
 use common::{check_message, fixture};
-use ordercal::ScoreKind;
 use ordercal_io::{DataRef, Error, LabelNeed, LoadedData, ReadOptions, load, load_pair};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
+
+const ENDINGS: &[&str] = &[
+    "npy",
+    "npz",
+    "csv",
+    "csv.gz",
+    "safetensors",
+    "p",
+    #[cfg(feature = "parquet")]
+    "parquet",
+    #[cfg(feature = "parquet")]
+    "arrow",
+];
 
 /// Reads a file with the given bytes, `NAME#SPLIT` for a split, and gives the error that must come of it.
 fn refused(name: &str, bytes: impl AsRef<[u8]>) -> Error {
@@ -128,16 +140,7 @@ fn missing_file() {
 #[test]
 fn folder_with_a_files_name() {
     let dir = tempfile::tempdir().unwrap();
-    for ending in [
-        "npy",
-        "npz",
-        "csv",
-        "csv.gz",
-        "parquet",
-        "arrow",
-        "safetensors",
-        "p",
-    ] {
+    for ending in ENDINGS {
         let path = dir.path().join(format!("a.{ending}"));
         std::fs::create_dir(&path).unwrap();
         let error = load(&DataRef::new(&path), None).unwrap_err();
@@ -148,16 +151,7 @@ fn folder_with_a_files_name() {
 
 #[test]
 fn empty_file_of_every_format() {
-    for ending in [
-        "npy",
-        "npz",
-        "csv",
-        "csv.gz",
-        "parquet",
-        "arrow",
-        "safetensors",
-        "p",
-    ] {
+    for ending in ENDINGS {
         let error = refused(&format!("a.{ending}"), b"");
         assert!(matches!(error, Error::Empty { .. }), "{ending}: {error:?}");
     }
@@ -1072,6 +1066,7 @@ fn pickle_that_encodes_the_same_text_over_and_over() {
 #[cfg(feature = "parquet")]
 mod tables {
     use super::*;
+    use ordercal::ScoreKind;
     use std::path::Path;
 
     refuses!(

@@ -1,9 +1,10 @@
 //! Scores and labels, checked once so that nothing behind them has to look again.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use half::{bf16, f16};
-use ndarray::{Array2, ArrayView2, Axis, CowArray, Ix2};
+use ndarray::{Array2, ArrayView2};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -40,8 +41,10 @@ impl fmt::Display for ScoreKind {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ScoreArray<'a> {
-    /// 32-bit floats, borrowed or owned; the only type that is never copied.
-    F32(CowArray<'a, f32, Ix2>),
+    /// 32-bit floats.
+    F32(ArrayView2<'a, f32>),
+    /// 32-bit floats to keep.
+    Owned(Array2<f32>),
     /// 64-bit floats.
     F64(ArrayView2<'a, f64>),
     /// IEEE half-precision floats.
@@ -50,15 +53,27 @@ pub enum ScoreArray<'a> {
     Bf16(ArrayView2<'a, bf16>),
 }
 
+impl ScoreArray<'_> {
+    fn dim(&self) -> (usize, usize) {
+        match self {
+            Self::F32(values) => values.dim(),
+            Self::Owned(values) => values.dim(),
+            Self::F64(values) => values.dim(),
+            Self::F16(values) => values.dim(),
+            Self::Bf16(values) => values.dim(),
+        }
+    }
+}
+
 impl<'a> From<ArrayView2<'a, f32>> for ScoreArray<'a> {
     fn from(values: ArrayView2<'a, f32>) -> Self {
-        Self::F32(values.into())
+        Self::F32(values)
     }
 }
 
 impl From<Array2<f32>> for ScoreArray<'_> {
     fn from(values: Array2<f32>) -> Self {
-        Self::F32(values.into())
+        Self::Owned(values)
     }
 }
 
@@ -92,16 +107,18 @@ impl<'a> From<ArrayView2<'a, bf16>> for ScoreArray<'a> {
 /// use ndarray::array;
 /// use ordercal::{Error, ScoreKind, Scores};
 ///
-/// let scores = Scores::new(ScoreKind::Probs, array![[0.7_f32, 0.2, 0.1]].view())?;
+/// let scores = Scores::new(ScoreKind::Probs, array![[0.7_f32, 0.2, 0.1]])?;
 /// assert_eq!((scores.rows(), scores.classes()), (1, 3));
 ///
-/// let bad = Scores::new(ScoreKind::Logits, array![[0.0_f32, f32::NAN]].view());
+/// let bad = Scores::new(ScoreKind::Logits, array![[0.0_f32, f32::NAN]]);
 /// assert_eq!(bad.unwrap_err(), Error::NanScore { row: 0, column: 1 });
 /// # Ok::<(), ordercal::Error>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct Scores<'a> {
-    values: CowArray<'a, f32, Ix2>,
+    /// Row by row.
+    values: Cow<'a, [f32]>,
+    classes: usize,
     kind: ScoreKind,
 }
 
@@ -114,29 +131,47 @@ impl<'a> Scores<'a> {
     /// Names the first offending row and column: NaN, `+inf`, a negative probability, a row that does
     /// not sum to 1 within [`NORMALISATION_TOLERANCE`], a row that is all `-inf`; no rows; one column.
     pub fn new(kind: ScoreKind, values: impl Into<ScoreArray<'a>>) -> Result<Self> {
-        let values = match values.into() {
-            ScoreArray::F32(values) if kind != ScoreKind::Probs && values.is_standard_layout() => {
-                check_shape(values.dim())?;
-                values
+        let values = values.into();
+        let (rows, classes) = values.dim();
+        if classes < 2 {
+            return Err(Error::TooFewClasses { classes });
+        }
+        if rows == 0 {
+            return Err(Error::NoRows);
+        }
+        let values = match values {
+            ScoreArray::F32(values) => match values.to_slice() {
+                Some(values) if kind != ScoreKind::Probs => Cow::Borrowed(values),
+                _ => convert(kind, values, f64::from)?.into(),
+            },
+            ScoreArray::Owned(values) => {
+                if kind != ScoreKind::Probs && values.is_standard_layout() {
+                    values.into_raw_vec_and_offset().0.into()
+                } else {
+                    convert(kind, values.view(), f64::from)?.into()
+                }
             }
-            ScoreArray::F32(values) => convert(kind, values.view(), f64::from)?.into(),
             ScoreArray::F64(values) => convert(kind, values, |v| v)?.into(),
             ScoreArray::F16(values) => convert(kind, values, f64::from)?.into(),
             ScoreArray::Bf16(values) => convert(kind, values, f64::from)?.into(),
         };
-        let scores = Self { values, kind };
+        let scores = Self {
+            values,
+            classes,
+            kind,
+        };
         scores.check()?;
         Ok(scores)
     }
 
     /// N, the number of rows.
     pub fn rows(&self) -> usize {
-        self.values.nrows()
+        self.values.len() / self.classes
     }
 
     /// K, the number of classes.
     pub fn classes(&self) -> usize {
-        self.values.ncols()
+        self.classes
     }
 
     /// What the scores were said to be.
@@ -146,18 +181,18 @@ impl<'a> Scores<'a> {
 
     /// The scores as logits or log-probabilities, N×K.
     pub fn view(&self) -> ArrayView2<'_, f32> {
-        self.values.view()
+        let shape = (self.rows(), self.classes);
+        ArrayView2::from_shape(shape, &self.values).expect("rows of equal width")
     }
 
     /// The scores row after row, N·K values.
     pub fn as_slice(&self) -> &[f32] {
-        self.values.as_slice().expect("scores are stored row by row")
+        &self.values
     }
 
     /// One row, K values.
     pub fn row(&self, row: usize) -> &[f32] {
-        let classes = self.classes();
-        &self.as_slice()[row * classes..][..classes]
+        &self.values[row * self.classes..][..self.classes]
     }
 
     /// A copy of the given rows, in the given order.
@@ -166,8 +201,13 @@ impl<'a> Scores<'a> {
     /// If `rows` is empty or names a row that is not there.
     pub fn select(&self, rows: &[usize]) -> Scores<'static> {
         assert!(!rows.is_empty(), "a selection needs at least one row");
+        let mut values = Vec::with_capacity(rows.len() * self.classes);
+        for &row in rows {
+            values.extend_from_slice(self.row(row));
+        }
         Scores {
-            values: self.values.select(Axis(0), rows).into(),
+            values: values.into(),
+            classes: self.classes,
             kind: self.kind,
         }
     }
@@ -175,7 +215,8 @@ impl<'a> Scores<'a> {
     /// A copy that owns its numbers.
     pub fn into_owned(self) -> Scores<'static> {
         Scores {
-            values: CowArray::from(self.values.into_owned()),
+            values: self.values.into_owned().into(),
+            classes: self.classes,
             kind: self.kind,
         }
     }
@@ -189,16 +230,6 @@ impl<'a> Scores<'a> {
             .find_map_first(Result::err)
             .map_or(Ok(()), Err)
     }
-}
-
-fn check_shape((rows, classes): (usize, usize)) -> Result<()> {
-    if classes < 2 {
-        return Err(Error::TooFewClasses { classes });
-    }
-    if rows == 0 {
-        return Err(Error::NoRows);
-    }
-    Ok(())
 }
 
 /// Checks one row of stored scores. Probabilities were checked in [`convert`], before their logarithm.
@@ -244,13 +275,10 @@ fn convert<T: Copy + Sync>(
     kind: ScoreKind,
     source: ArrayView2<'_, T>,
     to_f64: impl Fn(T) -> f64 + Sync,
-) -> Result<Array2<f32>> {
-    check_shape(source.dim())?;
+) -> Result<Vec<f32>> {
     let classes = source.ncols();
-    let mut target = Array2::<f32>::zeros(source.dim());
+    let mut target = vec![0.0; source.len()];
     target
-        .as_slice_mut()
-        .expect("a new array is stored row by row")
         .par_chunks_mut(classes)
         .enumerate()
         .map_init(

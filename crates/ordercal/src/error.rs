@@ -15,7 +15,9 @@ pub enum Error {
     #[error("there are no rows: at least one row of scores is needed")]
     NoRows,
     /// Fewer than two classes.
-    #[error("the scores have {classes} column(s): a classifier needs at least 2 classes, one per column")]
+    #[error(
+        "the scores have {classes} column(s): a classifier needs at least 2 classes, one per column"
+    )]
     TooFewClasses {
         /// How many columns there are.
         classes: usize,

@@ -1,3 +1,60 @@
-//! x
-mod rng; mod math; pub mod rank; mod real; mod data; mod error;
-pub use data::*; pub use error::*; pub use real::Real;
+//! Calibrate the probabilities of any multi-class classifier without changing its predictions.
+//!
+//! A network's softmax says 0.98 and is right 85 times in 100. From a few thousand held-out scores and
+//! labels, ordercal learns a map after which 0.98 means 98 in 100. The maps are the *intra
+//! order-preserving* function families of Rahimi et al. (NeurIPS 2020): whatever they learn, the ranking of
+//! the classes in every row stays as it was, ties included, down to the last bit of the float type asked
+//! for.
+//!
+//! ```
+//! use ndarray::array;
+//! use ordercal::{Dataset, Method, Oi, ScoreKind, Scores};
+//!
+//! // Held-out logits of a classifier, one row per example, and what was right.
+//! let logits = array![[4.0_f32, 1.0, 0.0], [0.5, 3.0, 1.0], [2.5, 0.0, 2.0], [0.0, 1.0, 3.5]];
+//! let calib = Dataset::new(Scores::new(ScoreKind::Logits, logits.view())?, &[0, 1, 2, 2])?;
+//!
+//! let method = Method::from(Oi::default().with_hidden(&[10]));
+//! let fitted = method.fit(&calib)?;
+//!
+//! // Any other logits of the same classifier.
+//! let fresh = Scores::new(ScoreKind::Logits, array![[1.0_f32, 3.0, 2.0]])?;
+//! let probs = fitted.model.apply::<f32>(&fresh, ScoreKind::Probs)?;
+//! assert!((probs.sum() - 1.0).abs() < 1e-6);
+//! assert!(probs[[0, 1]] > probs[[0, 2]] && probs[[0, 2]] > probs[[0, 0]]);
+//! # Ok::<(), ordercal::Error>(())
+//! ```
+//!
+//! # Where to look
+//! - [`Dataset`] and [`Scores`]: what comes in, checked once.
+//! - [`Method`]: hyperparameters and [`fit`](Method::fit); one struct per method: [`Ts`], [`Diag`], [`Oi`],
+//!   [`Op`], [`Unconstrained`].
+//! - [`Model`]: what was fitted, and [`apply`](Model::apply).
+//! - [`Watch`]: progress and cancellation.
+//! - [`rank`]: sorting, ties, and the rounding that keeps an order.
+
+// Tests hold results to exact values where exactness is promised.
+#![cfg_attr(test, allow(clippy::float_cmp))]
+
+mod calibrate;
+mod data;
+mod error;
+mod math;
+mod nn;
+pub mod optim;
+pub mod rank;
+mod real;
+mod rng;
+mod traits;
+
+pub use calibrate::{
+    Block, Diag, DiagModel, Family, Fitted, Method, Model, Network, NetworkModel, NetworkParts,
+    NoConstraint, Oi, Op, OrderInvariant, OrderPreserving, SPREAD_BOUNDS, Ts, TsModel,
+    Uncalibrated, UncalibratedModel, Unconstrained, Wiring,
+};
+pub use data::{Dataset, NORMALISATION_TOLERANCE, ScoreArray, ScoreKind, Scores};
+pub use error::{Error, Result};
+pub use nn::input::InputKind;
+pub use real::Real;
+pub use rng::Rng;
+pub use traits::{Calibrator, FitReport, Progress, Transform, Unwatched, Watch};

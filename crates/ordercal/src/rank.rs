@@ -95,13 +95,21 @@ impl Sorter {
     pub fn sort(&mut self, row: &[f32]) -> &[u32] {
         assert_eq!(row.len(), self.keys.len(), "a row of another width");
         for (priority, key) in self.keys.iter_mut().enumerate() {
-            let class = self.ties.classes.as_ref().map_or(priority, |c| c[priority] as usize);
+            let class = self
+                .ties
+                .classes
+                .as_ref()
+                .map_or(priority, |c| c[priority] as usize);
             *key = (u64::from(descending_key(row[class])) << 32) | priority as u64;
         }
         self.keys.sort_unstable();
         for (class, key) in self.order.iter_mut().zip(&self.keys) {
             let priority = (key & u64::from(u32::MAX)) as u32;
-            *class = self.ties.classes.as_ref().map_or(priority, |c| c[priority as usize]);
+            *class = self
+                .ties
+                .classes
+                .as_ref()
+                .map_or(priority, |c| c[priority as usize]);
         }
         &self.order
     }
@@ -114,13 +122,21 @@ impl Sorter {
         assert_eq!(row.len(), self.order.len(), "a row of another width");
         self.wide_keys.clear();
         self.wide_keys.extend((0..row.len()).map(|priority| {
-            let class = self.ties.classes.as_ref().map_or(priority, |c| c[priority] as usize);
+            let class = self
+                .ties
+                .classes
+                .as_ref()
+                .map_or(priority, |c| c[priority] as usize);
             (u128::from(descending_wide_key(row[class])) << 32) | priority as u128
         }));
         self.wide_keys.sort_unstable();
         for (class, key) in self.order.iter_mut().zip(&self.wide_keys) {
             let priority = (key & u128::from(u32::MAX)) as u32;
-            *class = self.ties.classes.as_ref().map_or(priority, |c| c[priority as usize]);
+            *class = self
+                .ties
+                .classes
+                .as_ref()
+                .map_or(priority, |c| c[priority as usize]);
         }
         &self.order
     }
@@ -129,12 +145,20 @@ impl Sorter {
 /// Smaller for larger floats; one key for both zeros.
 fn descending_key(value: f32) -> u32 {
     let bits = (value + 0.0).to_bits();
-    if bits >> 31 == 0 { !(bits | 1 << 31) } else { bits }
+    if bits >> 31 == 0 {
+        !(bits | 1 << 31)
+    } else {
+        bits
+    }
 }
 
 fn descending_wide_key(value: f64) -> u64 {
     let bits = (value + 0.0).to_bits();
-    if bits >> 63 == 0 { !(bits | 1 << 63) } else { bits }
+    if bits >> 63 == 0 {
+        !(bits | 1 << 63)
+    } else {
+        bits
+    }
 }
 
 /// S(x)⁻¹: `rank[class]` is the position of the class in the sorted row.
@@ -303,7 +327,7 @@ fn spread<X: PartialOrd + Copy, T: Real>(
     for (position, &class) in order.iter().enumerate() {
         let class = class as usize;
         match groups.last_mut() {
-            Some(group) if !(input[order[group.first] as usize] > input[class]) => {
+            Some(group) if input[order[group.first] as usize] == input[class] => {
                 group.end = position + 1;
             }
             _ => groups.push(Group {
@@ -343,11 +367,167 @@ fn spread<X: PartialOrd + Copy, T: Real>(
         let level = block.sum.div_euclid(block.weight);
         for group in &groups[index..index + block.groups] {
             let key = (level - index as i128) as i64;
-            let value = T::from_key(if bounds.strict_from > 0.0 { key.max(lowest) } else { key });
+            let value = T::from_key(if bounds.strict_from > 0.0 {
+                key.max(lowest)
+            } else {
+                key
+            });
             for &class in &order[group.first..group.end] {
                 output[class as usize] = value;
             }
             index += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    #[test]
+    fn sorting_agrees_with_a_stable_sort() {
+        let mut rng = Rng::new(71);
+        for classes in [2, 5, 64, 300] {
+            let mut priorities: Vec<u32> = (1..=classes as u32).collect();
+            rng.shuffle(&mut priorities);
+            let ties = TieBreaker::from_priorities(&priorities).unwrap();
+            let mut by_index = Sorter::new(classes);
+            let mut by_priority = Sorter::with_ties(classes, ties);
+            for _ in 0..50 {
+                let values = [
+                    0.0,
+                    -0.0,
+                    1.0,
+                    -1.0,
+                    f32::NEG_INFINITY,
+                    f32::MIN_POSITIVE / 4.0,
+                    -3e38,
+                ];
+                let row: Vec<f32> = (0..classes)
+                    .map(|_| values[rng.below(values.len())])
+                    .collect();
+                let wide: Vec<f64> = row.iter().map(|&v| f64::from(v)).collect();
+                let mut plain: Vec<u32> = (0..classes as u32).collect();
+                let descending =
+                    |a: &u32, b: &u32| row[*b as usize].partial_cmp(&row[*a as usize]).unwrap();
+                plain.sort_by(descending);
+                assert_eq!(by_index.sort(&row), plain);
+                assert_eq!(by_index.sort_wide(&wide), plain);
+                plain.sort_by_key(|&c| priorities[c as usize]);
+                plain.sort_by(descending);
+                assert_eq!(by_priority.sort(&row), plain);
+                assert_eq!(by_priority.sort_wide(&wide), plain);
+                let mut rank = vec![0; classes];
+                invert(&plain, &mut rank);
+                assert!(
+                    plain
+                        .iter()
+                        .enumerate()
+                        .all(|(p, &c)| rank[c as usize] == p as u32)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_tie_breaker_is_a_permutation() {
+        let fails = |priorities: &[u32]| TieBreaker::from_priorities(priorities).unwrap_err();
+        let (classes, position) = (3, 2);
+        assert_eq!(
+            fails(&[1, 2, 2]),
+            Error::InvalidTieBreaker { classes, position }
+        );
+        assert_eq!(
+            fails(&[1, 2, 4]),
+            Error::InvalidTieBreaker { classes, position }
+        );
+        assert_eq!(
+            fails(&[0, 2, 1]),
+            Error::InvalidTieBreaker {
+                classes,
+                position: 0
+            }
+        );
+    }
+
+    #[test]
+    fn reverse_cumulative_sums() {
+        let mut values = [1.0, 2.0, 4.0, 8.0];
+        reverse_cumsum(&mut values);
+        assert_eq!(values, [15.0, 14.0, 12.0, 8.0]);
+    }
+
+    /// Rounds the row `values` whose inputs are 0, −1, −2, … (or as given) in that order.
+    fn rounded<T: Real>(input: &[f32], values: &[f64], probs: bool) -> Vec<T> {
+        let order: Vec<u32> = (0..input.len() as u32).collect();
+        let mut output = vec![T::default(); input.len()];
+        let mut repair = Repair::default();
+        if probs {
+            round_probs(input, &order, values, &mut repair, &mut output);
+        } else {
+            round_logits(input, &order, values, &mut repair, &mut output);
+        }
+        output
+    }
+
+    #[test]
+    fn what_needs_no_repair_is_rounded_to_the_nearest() {
+        let values = [3.0, 0.1, -0.1, -1e-50];
+        assert_eq!(
+            rounded::<f32>(&[4.0, 3.0, 2.0, -9.0], &[3.0, 0.2, 0.1, -0.1], false),
+            [3.0, 0.2, 0.1, -0.1]
+        );
+        assert_eq!(
+            rounded::<f64>(&[4.0, 3.0, 2.0], &values[..3], false),
+            values[..3]
+        );
+    }
+
+    #[test]
+    fn collapsed_steps_move_apart_evenly() {
+        let x = [5.0, 4.0, 3.0, 2.0, 1.0];
+        let out = rounded::<f32>(&x, &[1.0; 5], false);
+        // Two units up, two units down, the middle stays; below 1 the units are half as large.
+        let (up, down) = (1_f32.next_up(), 1_f32.next_down());
+        assert_eq!(out, [up.next_up(), up, 1.0, down, down.next_down()]);
+        let tied = rounded::<f32>(&[5.0, 4.0, 4.0, 4.0, 1.0], &[1.0; 5], false);
+        assert_eq!(tied, [up, 1.0, 1.0, 1.0, down]);
+    }
+
+    #[test]
+    fn steps_that_went_backwards_are_repaired_too() {
+        let out = rounded::<f64>(&[3.0, 2.0, 1.0], &[1.0, 1.5, 0.0], false);
+        assert!(
+            out[0] > out[1] && out[1] > out[2] && (out[0] - 1.25).abs() < 0.01,
+            "{out:?}"
+        );
+    }
+
+    #[test]
+    fn huge_logits_are_held_with_room_for_steps() {
+        let x: Vec<f32> = (0..2000).map(|i| -(i as f32)).collect();
+        for end in [1e300, -1e300] {
+            let out = rounded::<f32>(&x, &vec![end; 2000], false);
+            assert!(out.iter().all(|v| v.is_finite()) && out.windows(2).all(|w| w[0] > w[1]));
+        }
+    }
+
+    #[test]
+    fn probabilities_that_vanish_keep_their_place() {
+        let x = [9.0, 8.0, 7.0, 6.0, f32::NEG_INFINITY];
+        let out = rounded::<f32>(&x, &[1.0, 1e-40, 1e-60, 0.0, 0.0], true);
+        assert_eq!(out, [1.0, 1e-40, 0.0, 0.0, 0.0]);
+        // A repair elsewhere in the row leaves zeros alone.
+        let out = rounded::<f32>(&x, &[0.5, 0.5, 1e-60, 0.0, 0.0], true);
+        assert!(out[0] > out[1] && out[2..] == [0.0; 3], "{out:?}");
+    }
+
+    #[test]
+    fn wide_scores_are_narrowed_in_order() {
+        let wide = [1.0, 1.0 + 1e-10, 1.0 - 1e-10, 1.0, f64::NEG_INFINITY];
+        let mut narrow = [0.0; 5];
+        narrow_in_order(&wide, &mut Sorter::new(5), &mut narrow);
+        assert!(same_ranking(&wide, &narrow), "{narrow:?}");
     }
 }

@@ -17,7 +17,7 @@ pub trait Real:
     /// Half of the largest finite number: where logits are held.
     const LIMIT: f64;
 
-    /// Rounds to the nearest value.
+    /// Rounds to the nearest value; there is one zero, the positive one.
     fn from_f64(value: f64) -> Self;
     /// Exact.
     fn to_f64(self) -> f64;
@@ -32,7 +32,7 @@ impl Real for f32 {
     const LIMIT: f64 = (f32::MAX / 2.0) as f64;
 
     fn from_f64(value: f64) -> Self {
-        value as f32
+        value as f32 + 0.0
     }
 
     fn to_f64(self) -> f64 {
@@ -41,7 +41,11 @@ impl Real for f32 {
 
     fn key(self) -> i64 {
         let magnitude = i64::from(self.to_bits() & (u32::MAX >> 1));
-        if self.is_sign_negative() { -magnitude } else { magnitude }
+        if self.is_sign_negative() {
+            -magnitude
+        } else {
+            magnitude
+        }
     }
 
     fn from_key(key: i64) -> Self {
@@ -55,7 +59,7 @@ impl Real for f64 {
     const LIMIT: f64 = f64::MAX / 2.0;
 
     fn from_f64(value: f64) -> Self {
-        value
+        value + 0.0
     }
 
     fn to_f64(self) -> f64 {
@@ -64,7 +68,11 @@ impl Real for f64 {
 
     fn key(self) -> i64 {
         let magnitude = (self.to_bits() & (u64::MAX >> 1)) as i64;
-        if self.is_sign_negative() { -magnitude } else { magnitude }
+        if self.is_sign_negative() {
+            -magnitude
+        } else {
+            magnitude
+        }
     }
 
     fn from_key(key: i64) -> Self {

@@ -62,7 +62,9 @@ mod tests {
     #[test]
     fn the_stream_is_fixed() {
         // The reference implementation's first values for the state 1, 2, 3, 4.
-        let mut rng = Rng { state: [1, 2, 3, 4] };
+        let mut rng = Rng {
+            state: [1, 2, 3, 4],
+        };
         assert_eq!(rng.next_u64(), 41_943_041);
         assert_eq!(rng.next_u64(), 58_720_359);
         assert_eq!(rng.next_u64(), 3_588_806_011_781_223);
@@ -75,12 +77,18 @@ mod tests {
         let draws: Vec<f64> = (0..n).map(|_| rng.normal()).collect();
         let mean = draws.iter().sum::<f64>() / f64::from(n);
         let variance = draws.iter().map(|d| d * d).sum::<f64>() / f64::from(n);
-        assert!(mean.abs() < 0.01 && (variance - 1.0).abs() < 0.02, "{mean} {variance}");
+        assert!(
+            mean.abs() < 0.01 && (variance - 1.0).abs() < 0.02,
+            "{mean} {variance}"
+        );
         let mut counts = [0; 5];
         for _ in 0..n {
             counts[rng.below(5)] += 1;
         }
-        assert!(counts.iter().all(|&c| (c - n / 5).abs() < 1000), "{counts:?}");
+        assert!(
+            counts.iter().all(|&c| (c - n / 5).abs() < 1000),
+            "{counts:?}"
+        );
     }
 
     #[test]

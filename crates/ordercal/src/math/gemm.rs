@@ -58,7 +58,11 @@ const INNER: usize = 512;
 
 fn product(target: &mut [f32], left: Matrix<'_>, right: Matrix<'_>, add: bool) {
     assert_eq!(left.cols, right.rows, "inner dimensions differ");
-    assert_eq!(target.len(), left.rows * right.cols, "a result of another size");
+    assert_eq!(
+        target.len(),
+        left.rows * right.cols,
+        "a result of another size"
+    );
     if right.cols == 1 {
         // The crate picks among kernels that sum in different orders here, depending on the rows.
         for (row, target) in target.iter_mut().enumerate() {
@@ -141,8 +145,9 @@ mod tests {
             multiply(&mut fresh, left.transposed(), right.transposed());
             for i in 0..m {
                 for j in 0..n {
-                    let exact: f64 =
-                        (0..k).map(|l| f64::from(a[i * k + l]) * f64::from(b[l * n + j])).sum();
+                    let exact: f64 = (0..k)
+                        .map(|l| f64::from(a[i * k + l]) * f64::from(b[l * n + j]))
+                        .sum();
                     assert!((f64::from(fresh[i * n + j]) - exact).abs() < 1e-4);
                     let added = exact + f64::from(start[i * n + j]);
                     assert!((f64::from(c[i * n + j]) - added).abs() < 1e-4);
@@ -152,13 +157,25 @@ mod tests {
     }
 
     fn transpose(data: &[f32], rows: usize, cols: usize) -> Vec<f32> {
-        (0..cols).flat_map(|j| (0..rows).map(move |i| data[i * cols + j])).collect()
+        (0..cols)
+            .flat_map(|j| (0..rows).map(move |i| data[i * cols + j]))
+            .collect()
     }
 
     #[test]
     fn a_row_does_not_depend_on_its_neighbours() {
         let mut rng = Rng::new(6);
-        for (k, n) in [(1, 1), (2, 2), (7, 1), (1000, 1), (3, 10), (10, 3), (100, 100), (1000, 150), (150, 1000)] {
+        for (k, n) in [
+            (1, 1),
+            (2, 2),
+            (7, 1),
+            (1000, 1),
+            (3, 10),
+            (10, 3),
+            (100, 100),
+            (1000, 150),
+            (150, 1000),
+        ] {
             let a = random(&mut rng, 300 * k);
             let b = random(&mut rng, k * n);
             let start = random(&mut rng, 300 * n);
@@ -166,7 +183,11 @@ mod tests {
             multiply_add(&mut all, Matrix::new(&a, 300, k), Matrix::new(&b, k, n));
             for m in [1, 2, 3, 5, 16, 17, 64, 299] {
                 let mut some = start[..m * n].to_vec();
-                multiply_add(&mut some, Matrix::new(&a[..m * k], m, k), Matrix::new(&b, k, n));
+                multiply_add(
+                    &mut some,
+                    Matrix::new(&a[..m * k], m, k),
+                    Matrix::new(&b, k, n),
+                );
                 assert!(some == all[..m * n], "{m} rows of {k} × {n} differ");
             }
         }

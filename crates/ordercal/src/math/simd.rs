@@ -28,7 +28,12 @@ impl Level {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::is_x86_feature_detected as has;
-            if has!("avx512f") && has!("avx512dq") && has!("avx512vl") && has!("avx512bw") && has!("fma") {
+            if has!("avx512f")
+                && has!("avx512dq")
+                && has!("avx512vl")
+                && has!("avx512bw")
+                && has!("fma")
+            {
                 return Self::Avx512;
             }
             if has!("avx2") && has!("fma") {

@@ -1,0 +1,291 @@
+//! The conformance suite: what every method has to do, whatever it is.
+
+use ndarray::{Array2, s};
+use ordercal::{Dataset, Error, Fitted, Method, Progress, ScoreKind, Scores};
+use rayon::ThreadPoolBuilder;
+use std::ops::ControlFlow;
+
+use crate::promise::broken;
+use crate::rows::{hostile_matrix, overconfident, overconfident_data};
+
+/// Runs the whole suite.
+///
+/// # Panics
+/// At the first thing the method does wrong.
+pub fn check_calibrator(method: &Method) {
+    let key = method.key();
+    for classes in [2, 3, 11] {
+        let data = overconfident_data(400, classes, 7);
+        let fitted = method.fit(&data).unwrap_or_else(|e| panic!("{key}: {e}"));
+        assert_eq!(fitted.model.classes(), classes, "{key}");
+        assert_eq!(
+            fitted.model.order_preserving(),
+            method.promises_order(),
+            "{key}"
+        );
+        improves(key, &fitted, 1e-6);
+        is_a_distribution(key, &fitted, classes);
+        rows_stand_alone(key, &fitted, classes);
+        keeps_the_order(key, &fitted, classes);
+        knows_its_width(key, &fitted, classes);
+    }
+    is_deterministic(method);
+    copes_with_odd_data(method);
+    can_be_cancelled(method);
+    if full_batch(method) {
+        weights_are_counts(method);
+        row_order_is_irrelevant(method);
+    }
+}
+
+/// Whether the method sees all rows at every step, so that order and repetition cannot matter.
+fn full_batch(method: &Method) -> bool {
+    matches!(method.key(), "uncalibrated" | "ts" | "diag")
+}
+
+fn probs(fitted: &Fitted, logits: &Array2<f32>) -> Array2<f64> {
+    let scores = Scores::new(ScoreKind::Logits, logits.view()).expect("valid logits");
+    fitted
+        .model
+        .apply(&scores, ScoreKind::Probs)
+        .expect("the right width")
+}
+
+fn improves(key: &str, fitted: &Fitted, slack: f64) {
+    let report = &fitted.report;
+    assert!(
+        report.nll_after <= report.nll_before + slack,
+        "{key} made things worse: {report:?}"
+    );
+    assert!(report.loss.is_finite(), "{key}: {report:?}");
+}
+
+fn is_a_distribution(key: &str, fitted: &Fitted, classes: usize) {
+    let logits = hostile_matrix(200, classes, &mut ordercal::Rng::new(3));
+    let probs = probs(fitted, &logits);
+    let scores = Scores::new(ScoreKind::Logits, logits.view()).expect("valid logits");
+    let logs: Array2<f64> = fitted
+        .model
+        .apply(&scores, ScoreKind::LogProbs)
+        .expect("width");
+    let narrow: Array2<f32> = fitted
+        .model
+        .apply(&scores, ScoreKind::Probs)
+        .expect("width");
+    for (row, values) in probs.rows().into_iter().enumerate() {
+        assert!(
+            (values.sum() - 1.0).abs() < 1e-9,
+            "{key}: row {row} sums to {}",
+            values.sum()
+        );
+        for (class, &p) in values.iter().enumerate() {
+            assert!(
+                (0.0..=1.0).contains(&p),
+                "{key}: row {row}, class {class}: {p}"
+            );
+            let log = logs[[row, class]];
+            assert!(
+                (log.exp() - p).abs() < 1e-9,
+                "{key}: row {row}, class {class}: {log} and {p}"
+            );
+            assert!(
+                (f64::from(narrow[[row, class]]) - p).abs() < 1e-5,
+                "{key}: f32 and f64 differ"
+            );
+            if logits[[row, class]] == f32::NEG_INFINITY {
+                assert!(
+                    p <= 0.0 && log == f64::NEG_INFINITY,
+                    "{key}: masked class {class}"
+                );
+            }
+        }
+    }
+}
+
+fn rows_stand_alone(key: &str, fitted: &Fitted, classes: usize) {
+    let (logits, _) = overconfident(300, classes, 8);
+    let all = probs(fitted, &logits);
+    let part = probs(fitted, &logits.slice(s![17..40, ..]).to_owned());
+    assert!(
+        part == all.slice(s![17..40, ..]),
+        "{key}: rows depend on their neighbours"
+    );
+    for row in [0, 17, 299] {
+        let input = logits.row(row).to_vec();
+        let alone: Vec<f64> = fitted
+            .model
+            .apply_row(&input, ScoreKind::Probs)
+            .expect("width");
+        assert!(
+            alone == all.row(row).to_vec(),
+            "{key}: a single row differs from the batch"
+        );
+    }
+}
+
+fn keeps_the_order(key: &str, fitted: &Fitted, classes: usize) {
+    if !fitted.model.order_preserving() {
+        return;
+    }
+    let logits = hostile_matrix(500, classes, &mut ordercal::Rng::new(4));
+    let scores = Scores::new(ScoreKind::Logits, logits.view()).expect("valid logits");
+    for kind in [ScoreKind::Logits, ScoreKind::LogProbs, ScoreKind::Probs] {
+        let narrow: Array2<f32> = fitted.model.apply(&scores, kind).expect("width");
+        for (input, output) in logits.rows().into_iter().zip(narrow.rows()) {
+            let what = broken(&input.to_vec(), &output.to_vec(), kind);
+            assert_eq!(what, None, "{key}, {kind}");
+        }
+    }
+}
+
+fn knows_its_width(key: &str, fitted: &Fitted, classes: usize) {
+    let wider = vec![0.5_f32; classes + 1];
+    let refused = fitted.model.apply_row::<f32>(&wider, ScoreKind::Probs);
+    let expected = Error::WrongClasses {
+        expected: classes,
+        found: classes + 1,
+    };
+    assert_eq!(refused, Err(expected), "{key}");
+}
+
+fn is_deterministic(method: &Method) {
+    // Enough rows and classes for work to be shared.
+    let data = overconfident_data(700, 40, 9);
+    let fit = |threads: usize| {
+        let pool = ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .expect("threads");
+        pool.install(|| method.fit(&data).expect("ordinary data"))
+    };
+    let one = fit(1);
+    assert!(one == fit(1), "{}: two fits differ", method.key());
+    assert!(
+        one == fit(3),
+        "{}: the number of threads matters",
+        method.key()
+    );
+}
+
+fn copes_with_odd_data(method: &Method) {
+    let key = method.key();
+    let fit = |logits: Array2<f32>, labels: &[u32]| {
+        let scores = Scores::new(ScoreKind::Logits, logits.clone()).expect("valid logits");
+        let data = Dataset::new(scores, labels).expect("labels in range");
+        let fitted = method.fit(&data).unwrap_or_else(|e| panic!("{key}: {e}"));
+        // Mini-batches and penalties cost a little where there is nothing to gain; a method without the
+        // constraint may lose more, but must stay finite.
+        improves(
+            key,
+            &fitted,
+            if method.promises_order() {
+                0.02
+            } else {
+                f64::MAX
+            },
+        );
+        let probs = probs(&fitted, &logits);
+        assert!(probs.iter().all(|p| p.is_finite()), "{key}: not finite");
+        for (row, &label) in labels.iter().enumerate() {
+            assert!(probs[[row, label as usize]] >= 0.0, "{key}: row {row}");
+        }
+    };
+    // One row; rows all alike; flat rows.
+    fit(ndarray::arr2(&[[2.0, 1.0, 0.0]]), &[1]);
+    fit(Array2::from_shape_fn((50, 4), |(_, c)| c as f32), &[3; 50]);
+    fit(Array2::zeros((20, 3)), &[1; 20]);
+    // Separable: every label is the top score.
+    let (logits, _) = overconfident(200, 5, 10);
+    let tops: Vec<u32> = logits
+        .rows()
+        .into_iter()
+        .map(|r| argmax(r.iter().copied()))
+        .collect();
+    fit(logits.clone(), &tops);
+    // Never right.
+    let bottoms: Vec<u32> = logits
+        .rows()
+        .into_iter()
+        .map(|r| argmax(r.iter().map(|v| -v)))
+        .collect();
+    fit(logits.clone(), &bottoms);
+    // Classes without a label, masked classes, scores in wild units.
+    let (mut masked, labels) = overconfident(300, 6, 11);
+    let labels: Vec<u32> = labels.iter().map(|l| l % 3).collect();
+    for (row, mut scores) in masked.rows_mut().into_iter().enumerate() {
+        scores[3 + row % 3] = f32::NEG_INFINITY;
+        if row % 7 == 0 {
+            scores.fill(f32::NEG_INFINITY);
+            scores[labels[row] as usize] = 1.0;
+        }
+    }
+    fit(masked, &labels);
+    fit(logits.mapv(|v| v * 1e30), &tops);
+    fit(logits.mapv(|v| v * 1e-30), &tops);
+    let hostile = hostile_matrix(300, 5, &mut ordercal::Rng::new(12));
+    let possible: Vec<u32> = hostile
+        .rows()
+        .into_iter()
+        .map(|r| argmax(r.iter().copied()))
+        .collect();
+    fit(hostile, &possible);
+}
+
+fn argmax(values: impl Iterator<Item = f32>) -> u32 {
+    let best = values.enumerate().max_by(|a, b| a.1.total_cmp(&b.1));
+    best.map_or(0, |(class, _)| class as u32)
+}
+
+fn can_be_cancelled(method: &Method) {
+    let data = overconfident_data(100, 4, 13);
+    let stop = |_: &Progress| ControlFlow::Break(());
+    match method.fit_watched(&data, &stop) {
+        Err(Error::Cancelled) => {}
+        // A method without steps has nothing to interrupt.
+        Ok(fitted) => assert_eq!(
+            fitted.report.iterations,
+            0,
+            "{} cannot be stopped",
+            method.key()
+        ),
+        Err(other) => panic!("{}: {other}", method.key()),
+    }
+}
+
+fn weights_are_counts(method: &Method) {
+    let (logits, labels) = overconfident(300, 5, 14);
+    let counts: Vec<usize> = (0..300).map(|row| row % 3).collect();
+    let repeated: Vec<usize> = (0..300).flat_map(|row| vec![row; counts[row]]).collect();
+    let scores = Scores::new(ScoreKind::Logits, logits.view()).expect("valid logits");
+    let plain = Dataset::new(scores, &labels).expect("labels in range");
+    let repeated = plain.select(&repeated);
+    let weights = counts.iter().map(|&c| c as f64).collect();
+    let weighted = plain.with_weights(weights).expect("valid weights");
+    let weighted = method.fit(&weighted).expect("weighted data");
+    let repeated = method.fit(&repeated).expect("repeated data");
+    close(method.key(), "weights are not counts", &weighted, &repeated);
+}
+
+fn row_order_is_irrelevant(method: &Method) {
+    let data = overconfident_data(500, 5, 15);
+    let mut rows: Vec<usize> = (0..500).collect();
+    ordercal::Rng::new(16).shuffle(&mut rows);
+    let straight = method.fit(&data).expect("ordinary data");
+    let shuffled = method.fit(&data.select(&rows)).expect("ordinary data");
+    close(
+        method.key(),
+        "the order of the rows matters",
+        &straight,
+        &shuffled,
+    );
+}
+
+/// Sums were taken in another order, so the last digits may differ.
+fn close(key: &str, complaint: &str, one: &Fitted, other: &Fitted) {
+    let (logits, _) = overconfident(200, one.model.classes(), 17);
+    let (a, b) = (probs(one, &logits), probs(other, &logits));
+    let largest = (&a - &b).iter().fold(0.0, |m: f64, d| m.max(d.abs()));
+    assert!(largest < 2e-3, "{key}: {complaint} (by {largest:.1e})");
+    let gap = (one.report.nll_after - other.report.nll_after).abs();
+    assert!(gap < 1e-4, "{key}: {complaint} (NLL by {gap:.1e})");
+}

@@ -1,0 +1,70 @@
+//! Models to test with: fitted ones, and ones whose parameters are random and wild.
+
+use ordercal::{
+    DiagModel, InputKind, Method, Model, NetworkModel, NetworkParts, Rng, TsModel, Wiring,
+};
+
+use crate::rows::overconfident_data;
+
+/// The order-preserving methods that can be fitted.
+pub fn order_preserving_methods() -> Vec<Method> {
+    Method::all()
+        .into_iter()
+        .filter(|method| method.promises_order())
+        .collect()
+}
+
+/// Every order-preserving method fitted to a little data.
+pub fn fitted(classes: usize, seed: u64) -> Vec<Model> {
+    let data = overconfident_data(300, classes, seed);
+    let fit = |method: Method| {
+        method
+            .fit(&data)
+            .expect("ordinary data can be fitted")
+            .model
+    };
+    order_preserving_methods().into_iter().map(fit).collect()
+}
+
+/// Models nobody would fit: steep, flat and jagged ones.
+pub fn wild(classes: usize, rng: &mut Rng) -> Vec<Model> {
+    let mut models: Vec<Model> = Vec::new();
+    for power in [-30, -3, 0, 3, 30] {
+        let beta = 10_f64.powi(power) * (0.5 + rng.uniform());
+        models.push(TsModel::new(classes, beta).into());
+    }
+    for input in [InputKind::Raw, InputKind::LogSoftmax, InputKind::Centred] {
+        let steepness = 10.0 * rng.uniform();
+        let slopes = (0..50).map(|_| (steepness * rng.normal()).exp()).collect();
+        let diag = DiagModel::from_slopes(classes, input, (-20.0, 5.0), slopes);
+        models.push(diag.expect("positive slopes").into());
+        for wiring in [Wiring::SortedToGaps, Wiring::ClassesToGaps] {
+            models.push(random_network(classes, wiring, input, rng).into());
+        }
+    }
+    models
+}
+
+/// A network family with random weights of random size.
+pub fn random_network(
+    classes: usize,
+    wiring: Wiring,
+    input: InputKind,
+    rng: &mut Rng,
+) -> NetworkModel {
+    let hidden = vec![1 + rng.below(8); 1 + rng.below(2)];
+    let widths = [&[classes][..], &hidden, &[classes]].concat();
+    let count = widths.windows(2).map(|w| (w[0] + 1) * w[1]).sum();
+    let size = 10_f64.powf(2.0 * rng.uniform() - 1.5);
+    let parts = NetworkParts {
+        wiring,
+        classes,
+        hidden,
+        input,
+        scale: 0.5 + 5.0 * rng.uniform(),
+        range: (-8.0, 8.0),
+        beta: (rng.normal() * 3.0).exp(),
+        params: (0..count).map(|_| (rng.normal() * size) as f32).collect(),
+    };
+    NetworkModel::from_parts(parts).expect("parts that fit together")
+}

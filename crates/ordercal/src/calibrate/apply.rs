@@ -1,0 +1,151 @@
+//! From a model's 64-bit logits to what the caller asked for, on all cores, with the order kept.
+
+use ndarray::{Array2, ArrayViewMut2};
+use rayon::prelude::*;
+
+use crate::data::{ScoreKind, Scores};
+use crate::error::{Error, Result};
+use crate::math::softmax;
+use crate::rank::{self, Repair, Sorter};
+use crate::real::Real;
+use crate::traits::Transform;
+
+/// Rows that a model transforms at once.
+#[derive(Debug, Clone, Copy)]
+pub struct Block<'a> {
+    /// The scores, row by row.
+    pub scores: &'a [f32],
+    /// The classes of each row from the largest score to the smallest. Empty unless the model is
+    /// order-preserving.
+    pub order: &'a [u32],
+    /// K.
+    pub classes: usize,
+}
+
+impl<'a> Block<'a> {
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        self.scores.len() / self.classes
+    }
+
+    /// The scores of a row.
+    pub fn row(&self, row: usize) -> &'a [f32] {
+        &self.scores[row * self.classes..][..self.classes]
+    }
+
+    /// The sorted classes of a row.
+    pub fn row_order(&self, row: usize) -> &'a [u32] {
+        &self.order[row * self.classes..][..self.classes]
+    }
+}
+
+/// Elements per block: the 64-bit logits, the order and the scores of a block stay in the second-level
+/// cache.
+const BLOCK_ELEMENTS: usize = 32 * 1024;
+
+/// What one thread needs.
+struct Workspace {
+    sorter: Sorter,
+    order: Vec<u32>,
+    logits: Vec<f64>,
+    scratch: Vec<f64>,
+    repair: Repair,
+}
+
+impl Workspace {
+    fn new(classes: usize) -> Self {
+        Self {
+            sorter: Sorter::new(classes),
+            order: Vec::new(),
+            logits: Vec::new(),
+            scratch: vec![0.0; classes],
+            repair: Repair::default(),
+        }
+    }
+
+    /// Transforms a block of rows into `output`.
+    fn run<T: Real>(
+        &mut self,
+        model: &impl Transform,
+        scores: &[f32],
+        kind: ScoreKind,
+        output: &mut [T],
+    ) {
+        let classes = model.classes();
+        let keep_order = model.order_preserving();
+        self.order.clear();
+        if keep_order {
+            for row in scores.chunks_exact(classes) {
+                self.order.extend_from_slice(self.sorter.sort(row));
+            }
+        }
+        let block = Block {
+            scores,
+            order: &self.order,
+            classes,
+        };
+        self.logits.resize(scores.len(), 0.0);
+        model.logits(&block, &mut self.logits);
+        let rows = self
+            .logits
+            .chunks_exact_mut(classes)
+            .zip(output.chunks_exact_mut(classes));
+        for (row, (logits, output)) in rows.enumerate() {
+            match kind {
+                ScoreKind::Logits => {}
+                ScoreKind::LogProbs => softmax::log_probabilities(logits, &mut self.scratch),
+                ScoreKind::Probs => softmax::probabilities(logits),
+            }
+            if keep_order {
+                let (input, order) = (block.row(row), block.row_order(row));
+                if kind == ScoreKind::Probs {
+                    rank::round_probs(input, order, logits, &mut self.repair, output);
+                } else {
+                    rank::round_logits(input, order, logits, &mut self.repair, output);
+                }
+            } else {
+                for (output, &logit) in output.iter_mut().zip(&*logits) {
+                    *output = T::from_f64(logit);
+                }
+            }
+        }
+    }
+}
+
+/// Applies a model to every row, into `output`.
+pub(crate) fn apply_into<T: Real>(
+    model: &(impl Transform + Sync),
+    scores: &Scores<'_>,
+    kind: ScoreKind,
+    mut output: ArrayViewMut2<'_, T>,
+) -> Result<()> {
+    let classes = model.classes();
+    if scores.classes() != classes {
+        return Err(Error::WrongClasses {
+            expected: classes,
+            found: scores.classes(),
+        });
+    }
+    let expected = (scores.rows(), classes);
+    if output.dim() != expected {
+        let found = output.dim();
+        return Err(Error::WrongShape { expected, found });
+    }
+    let Some(target) = output.as_slice_mut() else {
+        // Another memory layout: work in a plain one, then copy.
+        let mut plain = Array2::<T>::default(expected);
+        apply_into(model, scores, kind, plain.view_mut())?;
+        output.assign(&plain);
+        return Ok(());
+    };
+    let block = BLOCK_ELEMENTS.div_ceil(classes).clamp(1, 256) * classes;
+    scores
+        .as_slice()
+        .par_chunks(block)
+        .zip(target.par_chunks_mut(block))
+        .for_each_init(
+            || Workspace::new(classes),
+            |workspace, (scores, output)| workspace.run(model, scores, kind, output),
+        );
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! The scores as they are: the line that every table starts with.
+
+use serde::{Deserialize, Serialize};
+
+use super::apply::Block;
+use super::ts;
+use crate::data::Dataset;
+use crate::error::Result;
+use crate::optim::StopReason;
+use crate::traits::{Calibrator, FitReport, Transform, Watch};
+
+/// Leaves scores as they are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Uncalibrated {}
+
+/// The identity.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UncalibratedModel {
+    classes: usize,
+}
+
+impl Transform for UncalibratedModel {
+    fn classes(&self) -> usize {
+        self.classes
+    }
+
+    fn order_preserving(&self) -> bool {
+        true
+    }
+
+    fn logits(&self, block: &Block<'_>, logits: &mut [f64]) {
+        for (logit, &score) in logits.iter_mut().zip(block.scores) {
+            *logit = f64::from(score);
+        }
+    }
+}
+
+impl Calibrator for Uncalibrated {
+    type Model = UncalibratedModel;
+
+    fn key(&self) -> &'static str {
+        "uncalibrated"
+    }
+
+    fn validate(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn fit(&self, data: &Dataset<'_>, _: &dyn Watch) -> Result<(UncalibratedModel, FitReport)> {
+        let nll = ts::mean_nll(data, 1.0).value;
+        let report = FitReport {
+            iterations: 0,
+            evaluations: 1,
+            loss: nll,
+            nll_before: nll,
+            nll_after: nll,
+            stop: StopReason::Nothing,
+        };
+        let classes = data.classes();
+        Ok((UncalibratedModel { classes }, report))
+    }
+}

@@ -1,0 +1,240 @@
+//! From a network's last layer to the loss of a row, and back: the two heads, each in one pass.
+
+use crate::math::exp::{exp_f32, multiplier_f32};
+use crate::math::simd::vectorized;
+
+/// Scratch for one row.
+#[derive(Debug, Clone)]
+pub(crate) struct RowScratch {
+    logits: Vec<f32>,
+}
+
+impl RowScratch {
+    pub(crate) fn new(classes: usize) -> Self {
+        Self {
+            logits: vec![0.0; classes],
+        }
+    }
+}
+
+const LANES: usize = 16;
+
+/// Gaps are held here while training. A softmax sees no difference beyond a hundred or so, but 32 bits
+/// would overflow on the way to the gradient.
+const MAX_GAP: f32 = 1e4;
+
+/// The sum of e^v over a row, in 64-bit lanes; v is overwritten by e^v.
+#[inline(always)]
+fn exponentiate(values: &mut [f32], shift: f32) -> f64 {
+    let mut sums = [0.0_f64; LANES];
+    let mut chunks = values.chunks_exact_mut(LANES);
+    for chunk in &mut chunks {
+        for (sum, value) in sums.iter_mut().zip(chunk) {
+            *value = exp_f32(*value - shift);
+            *sum += f64::from(*value);
+        }
+    }
+    for (sum, value) in sums.iter_mut().zip(chunks.into_remainder()) {
+        *value = exp_f32(*value - shift);
+        *sum += f64::from(*value);
+    }
+    let mut total = 0.0;
+    for sum in sums {
+        total += sum;
+    }
+    total
+}
+
+vectorized! {
+    /// The order-preserving head: the NLL of one row in sorted space.
+    ///
+    /// With m = s⁺(z + c), 1 at z = 0, gaps d_i = `unit`·(y_i − y_{i+1}) and w = d·m, the logits relative to the
+    /// top one are v_i = −Σ_{j<i} w_j, and NLL = ln Σ e^v − v_r for the label's rank r. The gradient on z_j
+    /// is d_j s⁺′(z_j) Σ_{i≤j} (p_i − 1{i=r}), because w_j lowers every logit behind position j alike.
+    ///
+    /// `y` holds the row's possible scores in descending order; z behind them gets no gradient. `z` holds
+    /// `weight` times the gradient in the end; the result is the unweighted NLL.
+    pub(crate) fn sorted_row(
+        z: &mut [f32],
+        y: &[f32],
+        unit: f32,
+        label_rank: usize,
+        weight: f64,
+        scratch: &mut RowScratch,
+    ) -> f64 {
+        let last = y.len() - 1;
+        let v = &mut scratch.logits[..=last];
+        for (((v, z), &here), &next) in v.iter_mut().zip(z.iter_mut()).zip(y).zip(&y[1..]) {
+            let (m, slope) = multiplier_f32(*z);
+            let gap = ((here - next) * unit).min(MAX_GAP);
+            *v = gap * m;
+            *z = gap * slope;
+        }
+        let mut below = 0.0_f64;
+        let mut label_logit = 0.0;
+        for (rank, v) in v.iter_mut().enumerate() {
+            let step = f64::from(*v);
+            *v = below as f32;
+            if rank == label_rank {
+                label_logit = below;
+            }
+            below -= step;
+        }
+        // The last position holds no gap: what was read as its step is unused.
+        let sum = exponentiate(v, 0.0);
+        let scale = 1.0 / sum;
+        let mut mass = 0.0_f64;
+        for (z, v) in z[..last].iter_mut().zip(&v[..label_rank]) {
+            mass += f64::from(*v);
+            *z *= (weight * (mass * scale)) as f32;
+        }
+        let tail = label_rank.min(last);
+        for (z, v) in z[tail..last].iter_mut().zip(&v[tail..last]) {
+            mass += f64::from(*v);
+            *z *= (weight * (mass * scale - 1.0)) as f32;
+        }
+        z[last..].fill(0.0);
+        sum.ln() - label_logit
+    }
+}
+
+vectorized! {
+    /// The unconstrained head: z are the logits themselves; masked classes are skipped.
+    ///
+    /// `z` holds `weight` times the gradient p − 1{label} in the end; the result is the unweighted NLL.
+    pub(crate) fn free_row(z: &mut [f32], scores: &[f32], label: usize, weight: f64) -> f64 {
+        let mut top = f32::NEG_INFINITY;
+        for (z, &score) in z.iter_mut().zip(scores) {
+            *z = if score == f32::NEG_INFINITY { score } else { *z };
+            top = if *z > top { *z } else { top };
+        }
+        let label_logit = f64::from(z[label]) - f64::from(top);
+        let sum = exponentiate(z, top);
+        let scale = (weight / sum) as f32;
+        for z in z.iter_mut() {
+            *z *= scale;
+        }
+        z[label] -= weight as f32;
+        sum.ln() - label_logit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::math::exp::multiplier_f64;
+    use crate::rank::{Sorter, reverse_cumsum};
+    use crate::rng::Rng;
+
+    /// Theorem 1 as written: sort, multiply, reverse cumulative sum, scatter back, softmax, NLL.
+    fn plain_sorted(scores: &[f32], z: &[f64], label: usize) -> f64 {
+        let classes = scores.len();
+        let mut sorter = Sorter::new(classes);
+        let order = sorter.sort(scores).to_vec();
+        let y: Vec<f64> = order
+            .iter()
+            .map(|&c| f64::from(scores[c as usize]))
+            .collect();
+        let mut w: Vec<f64> = (0..classes)
+            .map(|i| {
+                if i + 1 < classes {
+                    (y[i] - y[i + 1]).abs() * multiplier_f64(z[i]).0
+                } else {
+                    0.0
+                }
+            })
+            .collect();
+        reverse_cumsum(&mut w);
+        let mut f = vec![0.0; classes];
+        for (position, &class) in order.iter().enumerate() {
+            f[class as usize] = w[position];
+        }
+        f.iter().map(|v| (v - f[label]).exp()).sum::<f64>().ln()
+    }
+
+    #[test]
+    fn sorted_rows_agree_with_scatter_and_softmax() {
+        let mut rng = Rng::new(21);
+        for classes in [2, 3, 10, 16, 33, 100] {
+            for _ in 0..20 {
+                let mut scores: Vec<f32> =
+                    (0..classes).map(|_| (rng.normal() * 3.0) as f32).collect();
+                if classes > 3 {
+                    scores[1] = scores[2];
+                }
+                let z: Vec<f32> = (0..classes).map(|_| rng.normal() as f32).collect();
+                let label = rng.below(classes);
+                let weight = 1.7;
+                let order = Sorter::new(classes).sort(&scores).to_vec();
+                let y: Vec<f32> = order.iter().map(|&c| scores[c as usize] / 2.0).collect();
+                let rank = order.iter().position(|&c| c as usize == label).unwrap();
+                let mut gradient = z.clone();
+                let mut scratch = RowScratch::new(classes);
+                let loss = sorted_row(&mut gradient, &y, 2.0, rank, weight, &mut scratch);
+                let wide: Vec<f64> = z.iter().map(|&v| f64::from(v)).collect();
+                let exact = plain_sorted(&scores, &wide, label);
+                assert!(
+                    (loss - exact).abs() < 1e-5 * exact.max(1.0),
+                    "{classes}: {loss} {exact}"
+                );
+                for j in 0..classes {
+                    let at = |step: f64| {
+                        let mut moved = wide.clone();
+                        moved[j] += step;
+                        plain_sorted(&scores, &moved, label)
+                    };
+                    let difference = weight * (at(1e-5) - at(-1e-5)) / 2e-5;
+                    let error = (f64::from(gradient[j]) - difference).abs();
+                    assert!(
+                        error < 1e-4 * difference.abs().max(0.1),
+                        "{classes} classes, z {j}: {error}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn free_rows_agree_with_softmax_and_skip_masked_classes() {
+        let mut rng = Rng::new(22);
+        for classes in [2, 5, 16, 40] {
+            let z: Vec<f32> = (0..classes).map(|_| rng.normal() as f32 * 3.0).collect();
+            let mut scores = vec![0.0_f32; classes];
+            if classes > 2 {
+                scores[1] = f32::NEG_INFINITY;
+            }
+            let label = classes - 1;
+            let nll = |z: &[f64]| -> f64 {
+                let possible = || z.iter().zip(&scores).filter(|(_, s)| s.is_finite());
+                possible()
+                    .map(|(v, _)| (v - z[label]).exp())
+                    .sum::<f64>()
+                    .ln()
+            };
+            let wide: Vec<f64> = z.iter().map(|&v| f64::from(v)).collect();
+            let mut gradient = z.clone();
+            let loss = free_row(&mut gradient, &scores, label, 0.5);
+            assert!((loss - nll(&wide)).abs() < 1e-5);
+            for j in 0..classes {
+                let at = |step: f64| {
+                    let mut moved = wide.clone();
+                    moved[j] += step;
+                    nll(&moved)
+                };
+                let difference = 0.5 * (at(1e-5) - at(-1e-5)) / 2e-5;
+                assert!(
+                    (f64::from(gradient[j]) - difference).abs() < 1e-5,
+                    "{classes} classes, z {j}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_with_one_possible_class_is_certain() {
+        let mut z = [0.3, -0.2, 0.9];
+        let loss = sorted_row(&mut z, &[1.5], 1.0, 0, 1.0, &mut RowScratch::new(3));
+        assert_eq!(loss, 0.0);
+        assert_eq!(z, [0.0; 3]);
+    }
+}

@@ -1,0 +1,414 @@
+//! Training a network on rows: mini-batches or the whole data, on all cores, the same result on any number.
+//!
+//! Rows are worked on in pieces of a fixed size, each with its own gradient; the pieces' gradients are
+//! added in order. Threads only decide who does which piece, never what is added to what.
+
+use std::cell::RefCell;
+
+use rayon::prelude::*;
+
+use super::head::{RowScratch, free_row, sorted_row};
+use super::mlp::{Buffers, Shape};
+use crate::error::Result;
+use crate::math::simd::vectorized;
+use crate::optim::adam::AdamState;
+use crate::optim::lbfgs::Step;
+use crate::optim::{Adam, EarlyStopping, Lbfgs, Optimizer, StopReason};
+use crate::rng::Rng;
+use crate::traits::{Watch, tell};
+
+/// Rows per piece: enough for matrix products near their full speed, few enough for the cache.
+const PIECE: usize = 128;
+/// Pieces worked on at once; bounds the memory for gradients.
+const PIECES: usize = 8;
+/// Below this many operations, handing work to another thread costs more than it saves.
+const WORTH_SHARING: usize = 4_000_000;
+/// The relative precision of a loss whose terms are computed in 32 bits.
+const NOISE: f64 = 1e-8;
+
+/// What the last layer means.
+pub(crate) enum Head {
+    /// Multipliers of the gaps between sorted scores.
+    Sorted {
+        /// The sorted inputs, if they are not what the network reads.
+        sorted: Option<Vec<f32>>,
+        /// What a difference of 1 between inputs is in logits where the network says 0.
+        unit: f32,
+        /// The label's position in the sorted row.
+        label_ranks: Vec<u32>,
+        /// How many classes of each row are not masked.
+        possible: Vec<u32>,
+    },
+    /// The logits themselves.
+    Free {
+        /// The scores: they say which classes are masked.
+        scores: Vec<f32>,
+        labels: Vec<u32>,
+    },
+}
+
+/// The data of a fit and the loss on it.
+pub(crate) struct NetworkLoss {
+    pub shape: Shape,
+    /// What the network reads, N×K.
+    pub inputs: Vec<f32>,
+    pub classes: usize,
+    pub head: Head,
+    /// Row weights with mean 1.
+    pub weights: Option<Vec<f64>>,
+}
+
+/// One piece's buffers.
+struct Lane {
+    inputs: Vec<f32>,
+    buffers: Buffers,
+    scratch: RowScratch,
+    gradient: Vec<f32>,
+    loss: f64,
+}
+
+/// What training settled on.
+pub(crate) struct Trained {
+    pub params: Vec<f32>,
+    pub loss: f64,
+    pub nll: f64,
+    pub iterations: usize,
+    pub evaluations: usize,
+    pub stop: StopReason,
+}
+
+impl NetworkLoss {
+    fn rows(&self) -> usize {
+        self.inputs.len() / self.classes
+    }
+
+    fn weight(&self, row: usize) -> f64 {
+        self.weights.as_ref().map_or(1.0, |w| w[row])
+    }
+
+    fn lane(&self) -> Lane {
+        Lane {
+            inputs: vec![0.0; PIECE * self.classes],
+            buffers: self.shape.buffers(PIECE),
+            scratch: RowScratch::new(self.classes),
+            gradient: vec![0.0; self.shape.params()],
+            loss: 0.0,
+        }
+    }
+
+    /// Works on at most [`PIECE`] rows: their weighted loss, and its gradient if asked for.
+    fn piece(&self, params: &[f32], rows: &[u32], with_gradient: bool, lane: &mut Lane) {
+        let classes = self.classes;
+        for (target, &row) in lane.inputs.chunks_exact_mut(classes).zip(rows) {
+            target.copy_from_slice(&self.inputs[row as usize * classes..][..classes]);
+        }
+        let outputs = self
+            .shape
+            .forward(params, &lane.inputs, rows.len(), &mut lane.buffers);
+        lane.loss = 0.0;
+        for (position, &row) in rows.iter().enumerate() {
+            let row = row as usize;
+            let z = &mut outputs[position * classes..][..classes];
+            let weight = self.weight(row);
+            let nll = match &self.head {
+                Head::Sorted {
+                    sorted,
+                    unit,
+                    label_ranks,
+                    possible,
+                } => {
+                    let y = match sorted {
+                        Some(sorted) => &sorted[row * classes..],
+                        None => &lane.inputs[position * classes..],
+                    };
+                    let y = &y[..possible[row] as usize];
+                    let rank = label_ranks[row] as usize;
+                    sorted_row(z, y, *unit, rank, weight, &mut lane.scratch)
+                }
+                Head::Free { scores, labels } => {
+                    let scores = &scores[row * classes..][..classes];
+                    free_row(z, scores, labels[row] as usize, weight)
+                }
+            };
+            lane.loss += weight * nll;
+        }
+        if with_gradient {
+            lane.gradient.fill(0.0);
+            let Lane {
+                inputs,
+                buffers,
+                gradient,
+                ..
+            } = lane;
+            self.shape
+                .backward(params, inputs, rows.len(), buffers, gradient);
+        }
+    }
+}
+
+/// The loss with its lanes.
+struct Worker<'a> {
+    loss: &'a NetworkLoss,
+    lanes: Vec<Lane>,
+    /// Whether a piece is worth a thread of its own.
+    share: bool,
+}
+
+impl<'a> Worker<'a> {
+    fn new(loss: &'a NetworkLoss, batch: usize) -> Self {
+        let pieces = batch.div_ceil(PIECE).clamp(1, PIECES);
+        let work = 3 * (loss.shape.flops() + 60 * loss.classes) * PIECE.min(batch);
+        Self {
+            loss,
+            lanes: (0..pieces).map(|_| loss.lane()).collect(),
+            share: work >= WORTH_SHARING,
+        }
+    }
+
+    /// Hands out pieces; afterwards the first lanes, one per piece, hold losses and gradients.
+    fn work(&mut self, params: &[f32], rows: &[u32], with_gradient: bool) -> usize {
+        let loss = self.loss;
+        let run = |(lane, rows): (&mut Lane, &[u32])| loss.piece(params, rows, with_gradient, lane);
+        if self.share && rows.len() > PIECE {
+            self.lanes
+                .par_iter_mut()
+                .zip(rows.par_chunks(PIECE))
+                .with_max_len(1)
+                .for_each(run);
+        } else {
+            self.lanes.iter_mut().zip(rows.chunks(PIECE)).for_each(run);
+        }
+        rows.len().div_ceil(PIECE)
+    }
+
+    fn capacity(&self) -> usize {
+        self.lanes.len() * PIECE
+    }
+
+    /// The weighted loss of a batch and, in `gradient`, its gradient, both times `scale`.
+    fn batch(&mut self, params: &[f32], rows: &[u32], scale: f64, gradient: &mut [f32]) -> f64 {
+        gradient.fill(0.0);
+        let mut loss = 0.0;
+        for rows in rows.chunks(self.capacity()) {
+            let used = self.work(params, rows, true);
+            for lane in &self.lanes[..used] {
+                loss += lane.loss;
+                add_scaled(gradient, scale as f32, &lane.gradient);
+            }
+        }
+        loss * scale
+    }
+
+    /// The same over many rows, added up in 64 bits.
+    fn all(&mut self, params: &[f32], rows: &[u32], scale: f64, gradient: &mut [f64]) -> f64 {
+        gradient.fill(0.0);
+        let mut loss = 0.0;
+        for rows in rows.chunks(self.capacity()) {
+            let used = self.work(params, rows, true);
+            for lane in &self.lanes[..used] {
+                loss += lane.loss;
+                for (sum, &value) in gradient.iter_mut().zip(&lane.gradient) {
+                    *sum += scale * f64::from(value);
+                }
+            }
+        }
+        loss * scale
+    }
+
+    /// The mean loss alone.
+    fn value(&mut self, params: &[f32], rows: &[u32]) -> f64 {
+        let mut loss = 0.0;
+        for rows in rows.chunks(self.capacity()) {
+            let used = self.work(params, rows, false);
+            loss += self.lanes[..used].iter().map(|lane| lane.loss).sum::<f64>();
+        }
+        loss / self.loss.total_weight(rows)
+    }
+}
+
+impl NetworkLoss {
+    fn total_weight(&self, rows: &[u32]) -> f64 {
+        let sum: f64 = rows.iter().map(|&row| self.weight(row as usize)).sum();
+        sum.max(f64::MIN_POSITIVE)
+    }
+}
+
+vectorized! {
+    fn add_scaled(target: &mut [f32], factor: f32, values: &[f32]) {
+        for (target, &value) in target.iter_mut().zip(values) {
+            *target += factor * value;
+        }
+    }
+}
+
+/// Keeps the best parameters by held-out loss.
+struct Keeper {
+    rows: Vec<u32>,
+    patience: usize,
+    best: Option<(f64, Vec<f32>)>,
+    waited: usize,
+}
+
+impl Keeper {
+    /// Takes a random share of `rows`; none where there are too few to share.
+    fn hold_out(settings: &EarlyStopping, rng: &mut Rng, rows: &mut Vec<u32>) -> Option<Self> {
+        let held_out = (settings.held_out * rows.len() as f64).round() as usize;
+        if held_out == 0 || held_out == rows.len() {
+            return None;
+        }
+        rng.shuffle(rows);
+        Some(Self {
+            rows: rows.split_off(rows.len() - held_out),
+            patience: settings.patience,
+            best: None,
+            waited: 0,
+        })
+    }
+
+    /// Looks at new parameters; true when patience has run out.
+    fn look(&mut self, worker: &mut Worker<'_>, params: &[f32]) -> bool {
+        let loss = worker.value(params, &self.rows);
+        if self.best.as_ref().is_none_or(|(best, _)| loss < *best) {
+            self.best = Some((loss, params.to_vec()));
+            self.waited = 0;
+        } else {
+            self.waited += 1;
+        }
+        self.waited >= self.patience
+    }
+}
+
+/// A network in training: everything both optimisers share.
+struct Trainer<'a> {
+    worker: Worker<'a>,
+    rows: Vec<u32>,
+    keeper: Option<Keeper>,
+    lambda: f64,
+    watch: &'a dyn Watch,
+}
+
+/// Iterations, passes over the data, and why it ended.
+type Ending = (usize, usize, StopReason);
+
+impl Trainer<'_> {
+    fn adam(&mut self, adam: &Adam, rng: &mut Rng, params: &mut [f32]) -> Result<Ending> {
+        let mut state = AdamState::new(params.len());
+        let mut gradient = vec![0.0; params.len()];
+        let steps = adam.epochs * self.rows.len().div_ceil(adam.batch);
+        let mut step = 0;
+        for epoch in 1..=adam.epochs {
+            rng.shuffle(&mut self.rows);
+            let mut total = 0.0;
+            for batch in self.rows.chunks(adam.batch) {
+                let share = batch.len() as f64;
+                total += share * self.worker.batch(params, batch, 1.0 / share, &mut gradient);
+                let rate = adam.rate(step as f64 / steps as f64);
+                state.step(adam, rate, self.lambda, &gradient, params);
+                step += 1;
+            }
+            tell(
+                self.watch,
+                epoch,
+                adam.epochs,
+                total / self.rows.len() as f64,
+            )?;
+            if let Some(keeper) = &mut self.keeper
+                && keeper.look(&mut self.worker, params)
+            {
+                return Ok((epoch, epoch, StopReason::EarlyStopping));
+            }
+        }
+        Ok((adam.epochs, adam.epochs, StopReason::IterationLimit))
+    }
+
+    fn lbfgs(&mut self, lbfgs: &Lbfgs, params: &mut [f32]) -> Result<Ending> {
+        let Self {
+            worker,
+            rows,
+            keeper,
+            lambda,
+            watch,
+        } = self;
+        let worker = RefCell::new(worker);
+        let lambda = *lambda;
+        let scale = 1.0 / worker.borrow().loss.total_weight(rows);
+        let mut point: Vec<f64> = params.iter().map(|&p| f64::from(p)).collect();
+        let mut evaluate = |point: &[f64], gradient: &mut [f64]| {
+            narrow(point, params);
+            let value = worker.borrow_mut().all(params, rows, scale, gradient);
+            let mut squares = 0.0;
+            for (gradient, &param) in gradient.iter_mut().zip(point) {
+                *gradient += lambda * param;
+                squares += param * param;
+            }
+            value + 0.5 * lambda * squares
+        };
+        let mut seen = vec![0.0; point.len()];
+        let mut on_step = |step: &Step<'_>| {
+            tell(*watch, step.iteration, lbfgs.max_iterations, step.value)?;
+            let Some(keeper) = keeper else {
+                return Ok(None);
+            };
+            narrow(step.point, &mut seen);
+            let enough = keeper.look(&mut worker.borrow_mut(), &seen);
+            Ok(enough.then_some(StopReason::EarlyStopping))
+        };
+        let found = lbfgs.minimize(&mut point, NOISE, &mut evaluate, &mut on_step)?;
+        narrow(&point, params);
+        Ok((found.iterations, found.evaluations, found.stop))
+    }
+}
+
+fn narrow(wide: &[f64], target: &mut [f32]) {
+    for (target, &wide) in target.iter_mut().zip(wide) {
+        *target = wide as f32;
+    }
+}
+
+/// Minimises mean NLL + `lambda`/2 ‖θ‖² from the network's initial state.
+pub(crate) fn train(
+    loss: &NetworkLoss,
+    optimizer: &Optimizer,
+    lambda: f64,
+    early_stopping: Option<&EarlyStopping>,
+    seed: u64,
+    watch: &dyn Watch,
+) -> Result<Trained> {
+    let mut rng = Rng::new(seed);
+    let mut params = loss.shape.initial(&mut rng);
+    let everything: Vec<u32> = (0..loss.rows() as u32).collect();
+    let mut rows = everything.clone();
+    let keeper =
+        early_stopping.and_then(|settings| Keeper::hold_out(settings, &mut rng, &mut rows));
+    let batch = match optimizer {
+        Optimizer::Adam(adam) => adam.batch.min(rows.len()),
+        Optimizer::Lbfgs(_) => rows.len(),
+    };
+    let mut trainer = Trainer {
+        worker: Worker::new(loss, batch),
+        rows,
+        keeper,
+        lambda,
+        watch,
+    };
+    let (iterations, evaluations, stop) = match optimizer {
+        Optimizer::Adam(adam) => trainer.adam(adam, &mut rng, &mut params)?,
+        Optimizer::Lbfgs(lbfgs) => trainer.lbfgs(lbfgs, &mut params)?,
+    };
+    if let Some((_, best)) = trainer.keeper.and_then(|keeper| keeper.best) {
+        params = best;
+    }
+    let nll = Worker::new(loss, loss.rows()).value(&params, &everything);
+    let squares: f64 = params.iter().map(|&p| f64::from(p) * f64::from(p)).sum();
+    Ok(Trained {
+        loss: nll + 0.5 * lambda * squares,
+        nll,
+        params,
+        iterations,
+        evaluations,
+        stop,
+    })
+}
+
+#[cfg(test)]
+mod tests;

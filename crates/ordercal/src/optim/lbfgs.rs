@@ -1,0 +1,454 @@
+//! L-BFGS with a line search for the strong Wolfe conditions (Nocedal and Wright, chapters 3 and 7).
+
+use serde::{Deserialize, Serialize};
+
+use super::stop::StopReason;
+use crate::error::{Error, Result};
+
+/// Settings of L-BFGS.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Lbfgs {
+    /// The most iterations.
+    pub max_iterations: usize,
+    /// How many past steps shape the next direction.
+    pub history: usize,
+    /// Converged when no component of the gradient exceeds this.
+    pub tolerance: f64,
+}
+
+impl Default for Lbfgs {
+    fn default() -> Self {
+        Self {
+            max_iterations: 300,
+            history: 10,
+            tolerance: 1e-6,
+        }
+    }
+}
+
+/// A point that was accepted.
+pub(crate) struct Step<'a> {
+    pub iteration: usize,
+    pub value: f64,
+    pub point: &'a [f64],
+}
+
+/// Where the search ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outcome {
+    pub iterations: usize,
+    pub evaluations: usize,
+    pub stop: StopReason,
+}
+
+/// Sufficient decrease and curvature of the strong Wolfe conditions, as usual for quasi-Newton steps.
+const DECREASE: f64 = 1e-4;
+const CURVATURE: f64 = 0.9;
+const MAX_LINE_EVALUATIONS: usize = 25;
+
+impl Lbfgs {
+    /// Sets the most iterations.
+    #[must_use]
+    pub fn with_max_iterations(mut self, max_iterations: usize) -> Self {
+        self.max_iterations = max_iterations;
+        self
+    }
+
+    pub(crate) fn validate(&self) -> Result<()> {
+        if self.history == 0 {
+            return Err(Error::InvalidParameter {
+                name: "history",
+                value: self.history.to_string(),
+                expected: "at least 1",
+            });
+        }
+        if !(self.tolerance >= 0.0 && self.tolerance.is_finite()) {
+            return Err(Error::InvalidParameter {
+                name: "tolerance",
+                value: self.tolerance.to_string(),
+                expected: "a finite number, 0 or more",
+            });
+        }
+        Ok(())
+    }
+
+    /// Minimises `evaluate`, which returns the value at a point and writes the gradient there, from `point`
+    /// on, which holds the best point in the end. `noise` is the relative precision of the values.
+    /// `on_step` is shown every accepted point; a reason from it ends the search.
+    pub(crate) fn minimize(
+        &self,
+        point: &mut [f64],
+        noise: f64,
+        evaluate: &mut dyn FnMut(&[f64], &mut [f64]) -> f64,
+        on_step: &mut dyn FnMut(&Step<'_>) -> Result<Option<StopReason>>,
+    ) -> Result<Outcome> {
+        let n = point.len();
+        let mut search = Line {
+            origin: point.to_vec(),
+            direction: vec![0.0; n],
+            point: point.to_vec(),
+            gradient: vec![0.0; n],
+            evaluations: 0,
+            evaluate,
+        };
+        let mut memory = Memory::new(self.history, n);
+        let mut gradient = vec![0.0; n];
+        let mut value = (search.evaluate)(point, &mut gradient);
+        search.evaluations += 1;
+        let mut flat_steps = 0;
+        let mut iterations = 0;
+        let stop = loop {
+            if gradient.iter().all(|g| g.abs() <= self.tolerance) {
+                break StopReason::Converged;
+            }
+            if iterations == self.max_iterations {
+                break StopReason::IterationLimit;
+            }
+            search.origin.copy_from_slice(point);
+            memory.direction(&gradient, &mut search.direction);
+            let mut slope = dot(&gradient, &search.direction);
+            if slope >= 0.0 || !slope.is_finite() {
+                memory.clear();
+                memory.direction(&gradient, &mut search.direction);
+                slope = dot(&gradient, &search.direction);
+            }
+            // Without history the direction's length means nothing: begin with a step of length 1 at most.
+            let first = if memory.is_empty() {
+                1.0 / (-slope).sqrt().max(1.0)
+            } else {
+                1.0
+            };
+            let Some(next) = search.run(first, value, slope, noise) else {
+                if memory.is_empty() {
+                    break StopReason::NoiseFloor;
+                }
+                memory.clear();
+                continue;
+            };
+            iterations += 1;
+            memory.push(point, &search.point, &gradient, &search.gradient);
+            point.copy_from_slice(&search.point);
+            gradient.copy_from_slice(&search.gradient);
+            flat_steps = if value - next <= noise * value.abs().max(next.abs()) {
+                flat_steps + 1
+            } else {
+                0
+            };
+            value = next;
+            let step = Step {
+                iteration: iterations,
+                value,
+                point,
+            };
+            if let Some(reason) = on_step(&step)? {
+                break reason;
+            }
+            if flat_steps == 3 {
+                break StopReason::NoiseFloor;
+            }
+        };
+        Ok(Outcome {
+            iterations,
+            evaluations: search.evaluations,
+            stop,
+        })
+    }
+}
+
+/// The function along one direction.
+struct Line<'f> {
+    origin: Vec<f64>,
+    direction: Vec<f64>,
+    point: Vec<f64>,
+    gradient: Vec<f64>,
+    evaluations: usize,
+    evaluate: &'f mut dyn FnMut(&[f64], &mut [f64]) -> f64,
+}
+
+/// Step, value and slope at a place on the line.
+#[derive(Clone, Copy)]
+struct At {
+    step: f64,
+    value: f64,
+    slope: f64,
+}
+
+impl Line<'_> {
+    fn at(&mut self, step: f64) -> At {
+        for ((p, o), d) in self.point.iter_mut().zip(&self.origin).zip(&self.direction) {
+            *p = o + step * d;
+        }
+        let value = (self.evaluate)(&self.point, &mut self.gradient);
+        self.evaluations += 1;
+        let slope = dot(&self.gradient, &self.direction);
+        if value.is_finite() && slope.is_finite() {
+            At { step, value, slope }
+        } else {
+            At {
+                step,
+                value: f64::INFINITY,
+                slope: 0.0,
+            }
+        }
+    }
+
+    /// Finds a step that satisfies the strong Wolfe conditions; `point` and `gradient` are then there.
+    fn run(&mut self, first: f64, value: f64, slope: f64, noise: f64) -> Option<f64> {
+        let slack = noise * value.abs();
+        let enough = |at: &At| at.value <= value + DECREASE * at.step * slope + slack;
+        let flat = |at: &At| at.slope.abs() <= -CURVATURE * slope;
+        let mut low = At {
+            step: 0.0,
+            value,
+            slope,
+        };
+        let mut step = first;
+        let mut high = None;
+        for _ in 0..MAX_LINE_EVALUATIONS {
+            let here = self.at(step);
+            if !enough(&here) || (here.value > low.value + slack && low.step > 0.0) {
+                high = Some(here);
+            } else if flat(&here) {
+                return Some(here.value);
+            } else if here.slope * (high.map_or(f64::INFINITY, |h: At| h.step) - low.step) >= 0.0 {
+                high = Some(low);
+                low = here;
+            } else {
+                low = here;
+            }
+            step = match high {
+                Some(high) => {
+                    let next = between(&low, &high);
+                    if (next - low.step).abs() <= 1e-15 * low.step.abs().max(1e-300) {
+                        return None;
+                    }
+                    next
+                }
+                None => 4.0 * low.step,
+            };
+        }
+        // No step was perfect; one that went down is still progress.
+        if low.step > 0.0 && low.value < value {
+            let here = self.at(low.step);
+            return Some(here.value);
+        }
+        None
+    }
+}
+
+/// The minimum of the cubic through both ends, kept away from them; the middle where there is none.
+fn between(low: &At, high: &At) -> f64 {
+    let width = high.step - low.step;
+    let middle = low.step + 0.5 * width;
+    if !high.value.is_finite() {
+        return low.step + 0.1 * width;
+    }
+    let a = low.slope + high.slope - 3.0 * (low.value - high.value) / (low.step - high.step);
+    let root = a * a - low.slope * high.slope;
+    if root < 0.0 {
+        return middle;
+    }
+    let b = root.sqrt().copysign(width);
+    let step = high.step - width * (high.slope + b - a) / (high.slope - low.slope + 2.0 * b);
+    let (near, far) = (low.step + 0.05 * width, high.step - 0.05 * width);
+    if step.is_finite() {
+        step.clamp(near.min(far), near.max(far))
+    } else {
+        middle
+    }
+}
+
+/// The last steps and gradient changes, in a ring.
+struct Memory {
+    pairs: Vec<Pair>,
+    newest: usize,
+    used: usize,
+}
+
+struct Pair {
+    step: Vec<f64>,
+    change: Vec<f64>,
+    inverse: f64,
+    alpha: f64,
+}
+
+impl Memory {
+    fn new(history: usize, n: usize) -> Self {
+        let pair = || Pair {
+            step: vec![0.0; n],
+            change: vec![0.0; n],
+            inverse: 0.0,
+            alpha: 0.0,
+        };
+        Self {
+            pairs: (0..history).map(|_| pair()).collect(),
+            newest: 0,
+            used: 0,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    fn clear(&mut self) {
+        self.used = 0;
+    }
+
+    fn push(&mut self, from: &[f64], to: &[f64], gradient_from: &[f64], gradient_to: &[f64]) {
+        let slot = (self.newest + 1) % self.pairs.len();
+        let pair = &mut self.pairs[slot];
+        for (s, (a, b)) in pair.step.iter_mut().zip(from.iter().zip(to)) {
+            *s = b - a;
+        }
+        for (y, (a, b)) in pair
+            .change
+            .iter_mut()
+            .zip(gradient_from.iter().zip(gradient_to))
+        {
+            *y = b - a;
+        }
+        let product = dot(&pair.step, &pair.change);
+        // A pair without positive curvature would spoil every direction after it.
+        if product > 1e-14 * dot(&pair.change, &pair.change) {
+            pair.inverse = 1.0 / product;
+            self.newest = slot;
+            self.used = (self.used + 1).min(self.pairs.len());
+        }
+    }
+
+    /// The two-loop recursion: minus the inverse Hessian's approximation times the gradient.
+    fn direction(&mut self, gradient: &[f64], direction: &mut [f64]) {
+        for (d, g) in direction.iter_mut().zip(gradient) {
+            *d = -g;
+        }
+        if self.used == 0 {
+            return;
+        }
+        let len = self.pairs.len();
+        let slot = |age: usize| (self.newest + len - age) % len;
+        for age in 0..self.used {
+            let pair = &mut self.pairs[slot(age)];
+            pair.alpha = pair.inverse * dot(&pair.step, direction);
+            add_scaled(direction, -pair.alpha, &pair.change);
+        }
+        let newest = &self.pairs[self.newest];
+        let scale = 1.0 / (newest.inverse * dot(&newest.change, &newest.change));
+        direction.iter_mut().for_each(|d| *d *= scale);
+        for age in (0..self.used).rev() {
+            let pair = &self.pairs[slot(age)];
+            let beta = pair.inverse * dot(&pair.change, direction);
+            add_scaled(direction, pair.alpha - beta, &pair.step);
+        }
+    }
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+fn add_scaled(target: &mut [f64], factor: f64, values: &[f64]) {
+    for (t, v) in target.iter_mut().zip(values) {
+        *t += factor * v;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn go_on(_: &Step<'_>) -> Result<Option<StopReason>> {
+        Ok(None)
+    }
+
+    fn rosenbrock(x: &[f64], gradient: &mut [f64]) -> f64 {
+        gradient.fill(0.0);
+        let mut value = 0.0;
+        for i in 0..x.len() - 1 {
+            let (a, b) = (1.0 - x[i], x[i + 1] - x[i] * x[i]);
+            value += a * a + 100.0 * b * b;
+            gradient[i] += -2.0 * a - 400.0 * b * x[i];
+            gradient[i + 1] += 200.0 * b;
+        }
+        value
+    }
+
+    #[test]
+    fn finds_rosenbrocks_minimum() {
+        for n in [2, 10, 50] {
+            let mut x: Vec<f64> = (0..n)
+                .map(|i| if i % 2 == 0 { -1.2 } else { 1.0 })
+                .collect();
+            let settings = Lbfgs::default().with_max_iterations(1000);
+            let found = settings
+                .minimize(&mut x, 1e-16, &mut rosenbrock, &mut go_on)
+                .unwrap();
+            assert_eq!(found.stop, StopReason::Converged, "{n}: {found:?}");
+            assert!(x.iter().all(|v| (v - 1.0).abs() < 1e-5), "{n}: {x:?}");
+            assert!(found.evaluations < 3 * found.iterations, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn backs_off_from_infinities() {
+        // −ln x + x: a step to x ≤ 0 has no value.
+        let mut barrier = |x: &[f64], g: &mut [f64]| {
+            g[0] = 1.0 - 1.0 / x[0];
+            if x[0] > 0.0 {
+                x[0] - x[0].ln()
+            } else {
+                f64::NAN
+            }
+        };
+        let mut x = [30.0];
+        let found = Lbfgs::default()
+            .minimize(&mut x, 1e-15, &mut barrier, &mut go_on)
+            .unwrap();
+        assert!((x[0] - 1.0).abs() < 1e-5, "{x:?} {found:?}");
+    }
+
+    #[test]
+    fn ends_at_the_noise_floor() {
+        // Values in steps of 1e-6, and a gradient that never gets below 1e-3: no tolerance is reached.
+        let mut noisy = |x: &[f64], g: &mut [f64]| {
+            let jitter = if x[0].to_bits().count_ones().is_multiple_of(2) {
+                1e-3
+            } else {
+                -1e-3
+            };
+            g[0] = if x[0].abs() < 5e-4 {
+                jitter
+            } else {
+                2.0 * x[0]
+            };
+            1.0 + (x[0] * x[0] * 1e6).round() * 1e-6
+        };
+        let mut x = [3.0];
+        let found = Lbfgs::default()
+            .minimize(&mut x, 1e-6, &mut noisy, &mut go_on)
+            .unwrap();
+        assert_eq!(found.stop, StopReason::NoiseFloor);
+        assert!(x[0].abs() < 1e-2, "{x:?}");
+    }
+
+    #[test]
+    fn stops_when_told_to() {
+        let mut x = [-1.2, 1.0];
+        let mut third = |step: &Step<'_>| {
+            assert!(step.point.len() == 2 && step.value.is_finite());
+            Ok((step.iteration == 3).then_some(StopReason::EarlyStopping))
+        };
+        let found = Lbfgs::default()
+            .minimize(&mut x, 1e-16, &mut rosenbrock, &mut third)
+            .unwrap();
+        assert_eq!(
+            (found.iterations, found.stop),
+            (3, StopReason::EarlyStopping)
+        );
+        let mut cancel = |_: &Step<'_>| Err(Error::Cancelled);
+        let result = Lbfgs::default().minimize(&mut x, 1e-16, &mut rosenbrock, &mut cancel);
+        assert_eq!(result.unwrap_err(), Error::Cancelled);
+    }
+}

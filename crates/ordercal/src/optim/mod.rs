@@ -1,0 +1,45 @@
+//! Optimisers, written for these small problems: fused value and gradient, no allocation per step.
+
+pub(crate) mod adam;
+pub(crate) mod lbfgs;
+pub(crate) mod scalar;
+mod stop;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+pub use adam::{Adam, Schedule};
+pub use lbfgs::Lbfgs;
+pub use stop::{EarlyStopping, StopReason};
+
+/// How a network is trained.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Optimizer {
+    /// Mini-batches; the paper's choice for large problems.
+    Adam(Adam),
+    /// The whole data at every step; the paper's choice for small problems.
+    Lbfgs(Lbfgs),
+}
+
+impl Optimizer {
+    pub(crate) fn validate(&self) -> Result<()> {
+        match self {
+            Self::Adam(adam) => adam.validate(),
+            Self::Lbfgs(lbfgs) => lbfgs.validate(),
+        }
+    }
+}
+
+impl From<Adam> for Optimizer {
+    fn from(adam: Adam) -> Self {
+        Self::Adam(adam)
+    }
+}
+
+impl From<Lbfgs> for Optimizer {
+    fn from(lbfgs: Lbfgs) -> Self {
+        Self::Lbfgs(lbfgs)
+    }
+}

@@ -1,0 +1,129 @@
+//! Minimising a function of one variable that has a single valley: Newton's method kept in a bracket.
+
+use super::stop::StopReason;
+
+/// Value, slope and curvature of the function at a point.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Local {
+    pub value: f64,
+    pub slope: f64,
+    pub curvature: f64,
+}
+
+/// Where the search ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Minimum {
+    pub at: f64,
+    pub value: f64,
+    pub evaluations: usize,
+    pub stop: StopReason,
+}
+
+/// Finds the minimum in `low..=high`, from `start`.
+///
+/// The sign of the slope says on which side the minimum lies, so the bracket only ever shrinks around it;
+/// a Newton step that would leave the bracket becomes a step to its middle, and no step is longer than 2. Ends
+/// when the step is below `tolerance`, or at an end of the interval if the slope still points outwards
+/// there.
+pub(crate) fn minimize<E>(
+    (mut low, mut high): (f64, f64),
+    start: f64,
+    tolerance: f64,
+    mut evaluate: impl FnMut(f64) -> Result<Local, E>,
+) -> Result<Minimum, E> {
+    const MAX_EVALUATIONS: usize = 100;
+    const MAX_STEP: f64 = 2.0;
+    let (first, last) = (low, high);
+    let mut at = start.clamp(low, high);
+    let mut evaluations = 0;
+    loop {
+        let local = evaluate(at)?;
+        evaluations += 1;
+        let finish = |stop| Minimum {
+            at,
+            value: local.value,
+            evaluations,
+            stop,
+        };
+        if local.slope > 0.0 {
+            high = at;
+        } else {
+            low = at;
+        }
+        if local.slope == 0.0 {
+            return Ok(finish(StopReason::Converged));
+        }
+        if high <= first {
+            return Ok(finish(StopReason::LowerBound));
+        }
+        if low >= last {
+            return Ok(finish(StopReason::UpperBound));
+        }
+        if evaluations == MAX_EVALUATIONS {
+            return Ok(finish(StopReason::IterationLimit));
+        }
+        // A step towards the minimum, by the sign of the slope even where there is no curvature to trust.
+        let newton = local.slope / local.curvature.max(0.0);
+        let step = newton.clamp(-MAX_STEP, MAX_STEP);
+        let mut next = (at - step).clamp(first, last);
+        // Both ends of the bracket have been looked at, except those where it began.
+        if next <= low && low > first || next >= high && high < last {
+            next = 0.5 * (low + high);
+        }
+        if (next - at).abs() <= tolerance {
+            return Ok(finish(StopReason::Converged));
+        }
+        at = next;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::convert::Infallible;
+
+    fn run(bounds: (f64, f64), start: f64, f: impl Fn(f64) -> (f64, f64, f64)) -> Minimum {
+        let evaluate = |x| {
+            let (value, slope, curvature) = f(x);
+            Ok::<_, Infallible>(Local {
+                value,
+                slope,
+                curvature,
+            })
+        };
+        match minimize(bounds, start, 1e-10, evaluate) {
+            Ok(minimum) => minimum,
+            Err(never) => match never {},
+        }
+    }
+
+    #[test]
+    fn finds_a_minimum_inside() {
+        // cosh has little curvature compared with its slope far out.
+        for start in [-9.0, -1.0, 0.3, 8.0] {
+            let found = run((-10.0, 10.0), start, |x| {
+                ((x - 1.0).cosh(), (x - 1.0).sinh(), (x - 1.0).cosh())
+            });
+            assert!((found.at - 1.0).abs() < 1e-8, "{found:?}");
+            assert_eq!(found.stop, StopReason::Converged);
+        }
+    }
+
+    #[test]
+    fn survives_negative_curvature() {
+        // One valley at 0, concave away from it.
+        let found = run((-20.0, 20.0), 7.0, |x| {
+            let q = 1.0 + x * x;
+            (q.ln(), 2.0 * x / q, 2.0 * (1.0 - x * x) / (q * q))
+        });
+        assert!(found.at.abs() < 1e-6, "{found:?}");
+    }
+
+    #[test]
+    fn stops_at_a_bound_and_says_which() {
+        let falling = run((-3.0, 5.0), 0.0, |x| ((-x).exp(), -(-x).exp(), (-x).exp()));
+        assert_eq!((falling.at, falling.stop), (5.0, StopReason::UpperBound));
+        let rising = run((-3.0, 5.0), 0.0, |x| (x.exp(), x.exp(), x.exp()));
+        assert_eq!((rising.at, rising.stop), (-3.0, StopReason::LowerBound));
+    }
+}

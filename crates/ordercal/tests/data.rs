@@ -1,0 +1,239 @@
+//! What a dataset accepts and refuses, one test per rule.
+
+#![allow(clippy::float_cmp)] // Exact equality is what is promised.
+
+use half::{bf16, f16};
+use ndarray::{Array2, array};
+use ordercal::{Dataset, Error, ScoreKind, Scores};
+
+fn logits(values: Array2<f32>) -> Result<Scores<'static>, Error> {
+    Scores::new(ScoreKind::Logits, values)
+}
+
+fn probs(values: Array2<f32>) -> Result<Scores<'static>, Error> {
+    Scores::new(ScoreKind::Probs, values)
+}
+
+#[test]
+fn nan_and_infinity_are_named_by_place() {
+    let nan = logits(array![[1.0, 2.0], [3.0, f32::NAN]]).unwrap_err();
+    assert_eq!(nan, Error::NanScore { row: 1, column: 1 });
+    let value = f64::INFINITY;
+    let (row, column) = (0, 1);
+    let infinite = logits(array![[1.0, f32::INFINITY]]).unwrap_err();
+    assert_eq!(infinite, Error::ScoreTooLarge { row, column, value });
+    let wide = array![[0.0, 1e39]];
+    let wide = Scores::new(ScoreKind::Logits, wide.view()).unwrap_err();
+    assert_eq!(
+        wide,
+        Error::ScoreTooLarge {
+            row,
+            column,
+            value: 1e39
+        }
+    );
+    let low = array![[0.0, -1e39]];
+    let low = Scores::new(ScoreKind::Logits, low.view()).unwrap_err();
+    assert_eq!(
+        low,
+        Error::ScoreTooLarge {
+            row,
+            column,
+            value: -1e39
+        }
+    );
+    let hidden = array![[f64::NAN, 0.0]];
+    let hidden = Scores::new(ScoreKind::Probs, hidden.view()).unwrap_err();
+    assert_eq!(hidden, Error::NanScore { row: 0, column: 0 });
+}
+
+#[test]
+fn the_first_bad_row_is_named_however_many_there_are() {
+    let mut values = Array2::<f32>::zeros((5000, 3));
+    for row in (1234..5000).step_by(7) {
+        values[[row, 2]] = f32::NAN;
+    }
+    assert_eq!(
+        logits(values).unwrap_err(),
+        Error::NanScore {
+            row: 1234,
+            column: 2
+        }
+    );
+}
+
+#[test]
+fn shapes_are_checked() {
+    assert_eq!(logits(Array2::zeros((0, 3))).unwrap_err(), Error::NoRows);
+    assert_eq!(
+        logits(Array2::zeros((4, 1))).unwrap_err(),
+        Error::TooFewClasses { classes: 1 }
+    );
+    assert_eq!(
+        logits(Array2::zeros((4, 0))).unwrap_err(),
+        Error::TooFewClasses { classes: 0 }
+    );
+}
+
+#[test]
+fn masked_classes_are_fine_but_one_must_be_left() {
+    let masked = f32::NEG_INFINITY;
+    assert!(logits(array![[masked, 1.0], [0.0, masked]]).is_ok());
+    let none = logits(array![[0.0, 1.0, 2.0], [masked, masked, masked]]).unwrap_err();
+    assert_eq!(
+        none,
+        Error::AllMasked {
+            row: 1,
+            last_column: 2
+        }
+    );
+    let scores = logits(array![[masked, 1.0], [0.0, masked]]).unwrap();
+    assert_eq!(
+        Dataset::new(scores, &[1, 1]).unwrap_err(),
+        Error::LabelMasked { row: 1, label: 1 }
+    );
+}
+
+#[test]
+fn probabilities_become_log_probabilities() {
+    let scores = probs(array![[0.75, 0.25, 0.0]]).unwrap();
+    let row = scores.row(0);
+    assert!((row[0] - 0.75_f32.ln()).abs() < 1e-6 && (row[1] - 0.25_f32.ln()).abs() < 1e-6);
+    assert!((row[2] - f32::MIN_POSITIVE.ln()).abs() < 1e-5, "{}", row[2]);
+}
+
+#[test]
+fn bad_probabilities_are_refused() {
+    let (row, column) = (0, 1);
+    let negative = probs(array![[1.25, -0.25]]).unwrap_err();
+    assert_eq!(
+        negative,
+        Error::NegativeProbability {
+            row,
+            column,
+            value: -0.25
+        }
+    );
+    let expected = |sum: f64, kind| Error::NotNormalised {
+        row: 1,
+        column: 0,
+        sum,
+        kind,
+    };
+    let short = probs(array![[0.5, 0.5], [0.5, 0.25]]).unwrap_err();
+    assert_eq!(short, expected(0.75, ScoreKind::Probs));
+    assert!(probs(array![[0.5004, 0.5004]]).is_ok());
+    assert!(probs(array![[0.506, 0.506]]).is_err());
+    let logs = array![[0.5_f32.ln(), 0.5_f32.ln()], [0.0, 0.0]];
+    let logs = Scores::new(ScoreKind::LogProbs, logs.view()).unwrap_err();
+    assert_eq!(logs, expected(2.0, ScoreKind::LogProbs));
+}
+
+#[test]
+fn every_float_type_gives_the_same_scores() {
+    let values = array![[0.5_f32, -1.25, 3.0], [2.0, 0.0, -0.5]];
+    let expected = logits(values.clone()).unwrap();
+    let wide = values.mapv(f64::from);
+    let half = values.mapv(f16::from_f32);
+    let brain = values.mapv(bf16::from_f32);
+    let fortran = values.t().as_standard_layout().to_owned();
+    for scores in [
+        Scores::new(ScoreKind::Logits, wide.view()).unwrap(),
+        Scores::new(ScoreKind::Logits, half.view()).unwrap(),
+        Scores::new(ScoreKind::Logits, brain.view()).unwrap(),
+        Scores::new(ScoreKind::Logits, fortran.t()).unwrap(),
+    ] {
+        assert_eq!(scores.as_slice(), expected.as_slice());
+    }
+}
+
+#[test]
+fn plain_f32_logits_are_borrowed() {
+    let values = array![[0.5_f32, -1.25], [2.0, 0.0]];
+    let scores = Scores::new(ScoreKind::Logits, values.view()).unwrap();
+    assert_eq!(scores.as_slice().as_ptr(), values.as_ptr());
+}
+
+#[test]
+fn conversions_keep_the_order_of_what_was_given() {
+    // Different as f64, equal as f32 without care.
+    let near = array![[1.0, 1.0 + 1e-12, 1.0 - 1e-12, 1.0]];
+    let scores = Scores::new(ScoreKind::Logits, near.view()).unwrap();
+    let row = scores.row(0);
+    assert!(
+        row[1] > row[0] && row[0] > row[2] && row[0] == row[3],
+        "{row:?}"
+    );
+    // Tiny probabilities whose logarithms round to the same f32.
+    let tiny = 1e-20_f32;
+    let small = array![[1.0, tiny, tiny.next_up(), 0.0, f32::MIN_POSITIVE / 2.0]];
+    let scores = probs(small.clone()).unwrap();
+    let row = scores.row(0);
+    assert!(
+        row[0] > row[2] && row[2] > row[1] && row[1] > row[4] && row[4] >= row[3],
+        "{row:?}"
+    );
+}
+
+#[test]
+fn labels_are_checked() {
+    let scores = || logits(array![[0.0, 1.0], [2.0, 3.0]]).unwrap();
+    let out = |label| Error::LabelOutOfRange {
+        row: 1,
+        label,
+        classes: 2,
+    };
+    assert_eq!(Dataset::new(scores(), &[0_i64, 2]).unwrap_err(), out(2));
+    assert_eq!(Dataset::new(scores(), &[0_i8, -1]).unwrap_err(), out(-1));
+    assert_eq!(
+        Dataset::new(scores(), &[0, u64::MAX]).unwrap_err(),
+        out(i64::MAX)
+    );
+    let lengths = Error::LengthMismatch {
+        what: "labels",
+        found: 1,
+        rows: 2,
+    };
+    assert_eq!(Dataset::new(scores(), &[0_u8]).unwrap_err(), lengths);
+    assert!(
+        Dataset::new(scores(), &[0_usize, 0]).is_ok(),
+        "a class without labels is fine"
+    );
+}
+
+#[test]
+fn weights_are_checked() {
+    let data = || Dataset::new(logits(array![[0.0, 1.0], [2.0, 3.0]]).unwrap(), &[0, 1]).unwrap();
+    let bad = |value| Error::InvalidWeight { row: 1, value };
+    assert_eq!(data().with_weights(vec![1.0, -1.0]).unwrap_err(), bad(-1.0));
+    assert_eq!(
+        data().with_weights(vec![1.0, f64::INFINITY]).unwrap_err(),
+        bad(f64::INFINITY)
+    );
+    assert!(matches!(
+        data().with_weights(vec![1.0, f64::NAN]).unwrap_err(),
+        Error::InvalidWeight { row: 1, value } if value.is_nan()
+    ));
+    assert_eq!(
+        data().with_weights(vec![0.0, 0.0]).unwrap_err(),
+        Error::ZeroWeights
+    );
+    let lengths = Error::LengthMismatch {
+        what: "weights",
+        found: 1,
+        rows: 2,
+    };
+    assert_eq!(data().with_weights(vec![1.0]).unwrap_err(), lengths);
+    let weighted = data().with_weights(vec![0.5, 2.0]).unwrap();
+    assert!((weighted.total_weight() - 2.5).abs() < 1e-12);
+    assert_eq!(weighted.select(&[1, 1]).weights(), Some(&[2.0, 2.0][..]));
+}
+
+#[test]
+fn messages_are_one_sentence_with_the_place() {
+    let message = logits(array![[1.0, f32::NAN]]).unwrap_err().to_string();
+    assert!(
+        message.contains("row 0, column 1") && !message.contains('\n'),
+        "{message}"
+    );
+}
