@@ -3,8 +3,9 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod check;
+mod demo_data;
 mod hammer;
-mod npz;
+mod picture;
 mod quality;
 mod reference_metrics;
 
@@ -23,6 +24,9 @@ cargo xtask COMMAND
                                sibling reference/calibrators.json is taken if it is there, and
                                the metrics are compared with reference/metrics.json.
           [--method JSON]...   only these, e.g. '{\"method\": \"oi\", \"hidden\": [100, 100]}'
+  demo-data [DIR]              train the demo classifiers again and write their held-out logits to
+                               DIR (default demo); installs Debian packages
+  picture                      draw docs/reliability.svg, the README's picture
   hammer [--rows N] [--seed S] the order promise on N hostile rows (default 1000000)";
 
 fn main() -> Result<()> {
@@ -51,6 +55,8 @@ fn main() -> Result<()> {
                 _ => Ok(()),
             }
         }
+        "demo-data" => demo_data::run(options.directory.as_deref().unwrap_or("demo".as_ref())),
+        "picture" => picture::run(Path::new("docs/reliability.svg")),
         "hammer" => hammer::run(options.rows, options.seed),
         other => bail!("there is no command {other}\n{HELP}"),
     }
