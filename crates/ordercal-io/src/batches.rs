@@ -1,7 +1,9 @@
 //! Record batches of `.parquet` and `.arrow` files as blocks of rows.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -28,14 +30,36 @@ pub(crate) fn column_names(schema: &Schema) -> Vec<String> {
     fields.map(|field| clean(field.name())).collect()
 }
 
+thread_local! {
+    /// Whether this thread is inside a decoder, whose panics are errors and not to be printed.
+    static DECODING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Makes panics inside a decoder silent, once for the process; all others are reported as before.
+fn silence_decoders() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !DECODING.get() {
+                usual(panic);
+            }
+        }));
+    });
+}
+
 /// Runs a decoder. The decoders of both formats are made for files that are what they claim to be, and
-/// panic on some that are not; to the user that is a damaged file like any other.
+/// panic on a few that are not; to the user that is a damaged file like any other.
 pub(crate) fn guarded<T, E: ToString>(
     path: &Path,
     format: Format,
     decode: impl FnOnce() -> Result<T, E>,
 ) -> Result<T> {
-    let message = match catch_unwind(AssertUnwindSafe(decode)) {
+    silence_decoders();
+    DECODING.set(true);
+    let outcome = catch_unwind(AssertUnwindSafe(decode));
+    DECODING.set(false);
+    let message = match outcome {
         Ok(Ok(value)) => return Ok(value),
         Ok(Err(error)) => error.to_string(),
         Err(_) => "the decoder gave up on it".to_owned(),

@@ -1,12 +1,13 @@
 //! Reading a file chunk by chunk, so that memory does not grow with the number of rows.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use ordercal::ScoreKind;
 
 use crate::array::Values;
 use crate::blocks::{self, Block, BlockSource, Opened};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, clean};
 use crate::labels::{self, LabelDecoder, NameCollector};
 use crate::rows::{Rows, ScoreMatrix};
 use crate::source::DataRef;
@@ -183,7 +184,7 @@ impl RowReader {
                     classes: reader.classes,
                 });
             }
-            Some(_) => {}
+            Some(names) => check_distinct(reader.path(), names)?,
             None => reader.learn_names()?,
         }
         reader.decoder = LabelDecoder::new(reader.class_names.as_deref());
@@ -333,6 +334,18 @@ impl Iterator for RowReader {
         let rows = block.and_then(|block| self.decode(block));
         self.failed = rows.is_err();
         Some(rows)
+    }
+}
+
+/// A label that names two classes would name neither.
+fn check_distinct(path: &Path, names: &[String]) -> Result<()> {
+    let mut seen = HashSet::new();
+    match names.iter().find(|name| !seen.insert(name.as_str())) {
+        Some(name) => Err(Error::Duplicate {
+            path: path.to_path_buf(),
+            name: clean(name),
+        }),
+        None => Ok(()),
     }
 }
 

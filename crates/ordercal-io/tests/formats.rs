@@ -275,3 +275,28 @@ fn inspecting_lists_the_sets() {
     let contents = inspect(&fixture("published_2.p")).unwrap();
     assert_eq!(contents.sets.len(), 2);
 }
+
+#[test]
+fn the_demo_data_are_what_their_note_says() {
+    for (name, classes, accuracy) in [("fashion_mnist", 10, 0.8940), ("letters", 26, 0.9510)] {
+        let path = format!("{}/../../demo/{name}.npz", env!("CARGO_MANIFEST_DIR"));
+        for split in ["calib", "test"] {
+            let data = load(&DataRef::new(&path).with_split(split), None).unwrap();
+            assert_eq!((data.rows(), data.classes()), (5000, classes), "{name}");
+            assert_eq!(data.class_names().unwrap().len(), classes);
+            let dataset = data.dataset().unwrap();
+            let right = (0..5000).filter(|&row| {
+                let scores = dataset.scores().row(row);
+                let label = scores[dataset.labels()[row] as usize];
+                scores.iter().all(|&score| score <= label)
+            });
+            if split == "test" {
+                assert_eq!(
+                    right.count(),
+                    (accuracy * 5000.0_f64).round() as usize,
+                    "{name}"
+                );
+            }
+        }
+    }
+}

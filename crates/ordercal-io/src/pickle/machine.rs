@@ -130,6 +130,21 @@ impl Machine {
 
     /// Runs the program and gives its result.
     pub(super) fn run(&mut self) -> Result<Id> {
+        let marked = self.bytes.first() == Some(&0x80);
+        self.run_all().map_err(|error| match error {
+            // Only the protocols before 2 have no mark at the start, and this is none of their programs.
+            Error::Malformed { path, .. } | Error::Truncated { path, .. } if !marked => {
+                Error::WrongMagic {
+                    path,
+                    format: Format::Pickle,
+                    found: self.bytes[..self.bytes.len().min(8)].to_vec(),
+                }
+            }
+            error => error,
+        })
+    }
+
+    fn run_all(&mut self) -> Result<Id> {
         loop {
             self.instruction = self.at;
             let code = self.take(1)?[0];
@@ -388,9 +403,6 @@ impl Machine {
 
     fn take(&mut self, count: usize) -> Result<&[u8]> {
         let available = self.bytes.len() - self.at;
-        if self.at == 1 && self.bytes[0] != 0x80 && available < count {
-            return Err(self.not_a_pickle());
-        }
         if count > available {
             return Err(Error::Truncated {
                 path: self.path.clone(),
@@ -403,14 +415,6 @@ impl Machine {
         let start = self.at;
         self.at += count;
         Ok(&self.bytes[start..self.at])
-    }
-
-    fn not_a_pickle(&self) -> Error {
-        Error::WrongMagic {
-            path: self.path.clone(),
-            format: Format::Pickle,
-            found: self.bytes[..self.bytes.len().min(8)].to_vec(),
-        }
     }
 
     /// A length of the given number of bytes; one that no memory could hold is the largest there is.
