@@ -31,7 +31,10 @@ fn main() -> Result<(), ordercal::Error> {
     let (before, after) = (measure(1.0)?, measure(1000.0)?);
     println!("{:<18} {:>10} {:>12}", "metric", "logits", "logits/1000");
     for metric in shown {
-        println!("{metric:<18} {:>10.5} {:>12.5}", before[&metric], after[&metric]);
+        println!(
+            "{metric:<18} {:>10.5} {:>12.5}",
+            before[&metric], after[&metric]
+        );
     }
     println!("\nThe class-wise errors vanish; every other one says that nothing was gained.");
     Ok(())
@@ -41,13 +44,19 @@ fn main() -> Result<(), ordercal::Error> {
 fn overconfident_and_balanced() -> (Array2<f32>, Vec<usize>) {
     let mut state = 1_u64;
     let mut uniform = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (state >> 40) as f32 / (1_u32 << 24) as f32
     };
     let labels: Vec<usize> = (0..ROWS).map(|row| row % CLASSES).collect();
     let logits = Array2::from_shape_fn((ROWS, CLASSES), |(row, class)| {
         let noise = 8.0 * (uniform() + uniform() + uniform() - 1.5);
-        if labels[row] == class { noise + 12.0 * uniform() } else { noise }
+        if labels[row] == class {
+            noise + 12.0 * uniform()
+        } else {
+            noise
+        }
     });
     (logits, labels)
 }
