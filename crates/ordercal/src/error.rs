@@ -185,7 +185,10 @@ pub enum Error {
         reason: &'static str,
     },
     /// Two sets of predictions that are to be compared row by row are not of the same rows.
-    #[error("the two sets of predictions are not of the same rows: {what} differ{}", .row.map_or_else(String::new, |row| format!(" at row {row}")))]
+    #[error(
+        "the two sets of predictions are not of the same rows: the {what} differ{}",
+        row.map_or_else(String::new, |row| format!(" at row {row}"))
+    )]
     UnpairedPredictions {
         /// What differs: `numbers of rows`, `labels` or `weights`.
         what: &'static str,
@@ -193,7 +196,9 @@ pub enum Error {
         row: Option<usize>,
     },
     /// A weight that the fixed-point sums of a state cannot hold.
-    #[error("row {row}: the weight {value} is outside the range of a mergeable state, 2^-40 to 2^40")]
+    #[error(
+        "row {row}: the weight {value} is outside the range of a mergeable state, 2^-40 to 2^40"
+    )]
     WeightOutOfRange {
         /// The row.
         row: usize,
