@@ -36,7 +36,9 @@ fn main() -> Result<(), ordercal::Error> {
             before[&metric], after[&metric]
         );
     }
-    println!("\nThe class-wise errors vanish, every other error grows, and the predictions are the same.");
+    println!(
+        "\nThe class-wise errors vanish, every other error grows, and the predictions are the same."
+    );
     Ok(())
 }
 
