@@ -26,7 +26,7 @@ pub fn run(target: &Path) -> Result<()> {
     let probs = model.apply::<f64>(test.scores(), ScoreKind::Probs)?;
     let after = Predictions::from_probs(probs.view(), test.labels())?;
     let width = LEFT + 2.0 * SIDE + GAP + 20.0;
-    let height = TOP + SIDE + 56.0;
+    let height = TOP + SIDE + 84.0;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
          font-family=\"system-ui, sans-serif\" font-size=\"13\">\n\
@@ -39,6 +39,13 @@ pub fn run(target: &Path) -> Result<()> {
         LEFT + SIDE + GAP,
         "after: oi, no prediction changed",
         &after,
+    )?;
+    writeln!(
+        svg,
+        "<text x=\"{LEFT}\" y=\"{:.1}\" fill=\"#444\"><tspan fill=\"#0072b2\">■</tspan> accuracy  \
+         <tspan fill=\"#d55e00\" fill-opacity=\"0.65\">■</tspan> gap to the confidence, per bin of \
+         confidence; the dashed line is perfect calibration</text>",
+        height - 8.0,
     )?;
     svg.push_str("</svg>\n");
     std::fs::write(target, svg)?;
