@@ -20,7 +20,7 @@ cargo xtask COMMAND
                                accuracy, changed predictions and seconds; with F, a JSON file of
                                other implementations' figures, beside those. DIR's sibling
                                reference/calibrators.json is F unless given.
-          [--method JSON]...   only these, e.g. '{\"method\": \"oi\", \"hidden\": [100, 100]}'
+          [--method M]...      only these: a key, or e.g. '{\"method\": \"oi\", \"hidden\": [100, 100]}'
   hammer [--rows N] [--seed S] the order promise on N hostile rows (default 1000000)";
 
 fn main() -> Result<()> {
@@ -73,11 +73,15 @@ impl Options {
             match arg.as_str() {
                 "--reference" => options.reference = Some(value()?.into()),
                 "--method" => {
-                    let json = value()?;
-                    let method = serde_json::from_str(&json);
+                    let given = value()?;
+                    let method = if given.starts_with('{') {
+                        serde_json::from_str(&given).map_err(anyhow::Error::from)
+                    } else {
+                        ordercal::Method::from_key(&given).map_err(anyhow::Error::from)
+                    };
                     options
                         .methods
-                        .push(method.with_context(|| format!("--method {json}"))?);
+                        .push(method.with_context(|| format!("--method {given}"))?);
                 }
                 "--rows" => options.rows = value()?.parse().context("--rows takes a number")?,
                 "--seed" => options.seed = value()?.parse().context("--seed takes a number")?,

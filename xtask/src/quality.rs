@@ -66,10 +66,23 @@ pub fn run(dir: &Path, reference: Option<&Path>, methods: &[Method]) -> Result<(
     Ok(())
 }
 
+/// The reference's figure for a method, under whichever name it has there.
 fn note(reference: &Value, key: &str, figures: &Figures) -> String {
-    let entry = &reference[format!("torch-{key}")];
-    match entry["nll"].as_f64() {
-        Some(nll) => format!("{nll:.5} ({:+.3}%)", 100.0 * (figures.nll / nll - 1.0)),
+    let names = [
+        format!("torch-{key}"),
+        format!("probmetrics-{key}"),
+        format!("sklearn-{key}-ovr"),
+        key.to_owned(),
+    ];
+    let found = names.iter().find_map(|name| {
+        let nll = reference[name]["nll"].as_f64()?;
+        Some((name, nll))
+    });
+    match found {
+        Some((name, nll)) => {
+            let gap = 100.0 * (figures.nll / nll - 1.0);
+            format!("{nll:.5} ({gap:+.3}%) {name}")
+        }
         None => String::new(),
     }
 }
