@@ -6,6 +6,8 @@ mod check;
 mod hammer;
 mod npz;
 mod quality;
+mod reference_metrics;
+mod speed;
 
 use std::path::{Path, PathBuf};
 
@@ -18,9 +20,14 @@ cargo xtask COMMAND
   quality DIR [--reference F]  fit every method on every bundle *.npz in DIR (calibrate on its
                                split calib, score on its split test) and print nll, ece, brier,
                                accuracy, changed predictions and seconds; with F, a JSON file of
-                               other implementations' figures, beside those. DIR's sibling
-                               reference/calibrators.json is F unless given.
+                               other implementations' figures, beside those. Without F, DIR's
+                               sibling reference/calibrators.json is taken if it is there, and
+                               the metrics are compared with reference/metrics.json. ms-odir and
+                               dir-odir without weights have them chosen by 5-fold cross validation.
           [--method M]...      only these: a key, or e.g. '{\"method\": \"oi\", \"hidden\": [100, 100]}'
+  speed [--rows N]             fit methods to N rows (default 25000) of overconfident logits of
+          [--classes K]        K classes (default 1000), and print seconds and the most memory
+          [--method M]...      these (default svs)
   hammer [--rows N] [--seed S] the order promise on N hostile rows (default 1000000)";
 
 fn main() -> Result<()> {
@@ -38,13 +45,31 @@ fn main() -> Result<()> {
                 .directory
                 .as_deref()
                 .context("quality needs a folder of bundles")?;
-            let beside = dir.join("../reference/calibrators.json");
-            let reference = options
-                .reference
-                .or_else(|| beside.exists().then_some(beside));
-            quality::run(dir, reference.as_deref(), &options.methods)
+            let beside =
+                |name: &str| Some(dir.join("../reference").join(name)).filter(|f| f.exists());
+            let reference = options.reference.or_else(|| beside("calibrators.json"));
+            let methods = options.methods.unwrap_or_else(|| {
+                let mut all = ordercal::Method::all();
+                // The projections that other implementations' figures are known of.
+                let projected = ["svs+order", "sms+order"];
+                all.extend(projected.map(|key| ordercal::Method::from_key(key).expect("a key")));
+                all
+            });
+            quality::run(dir, reference.as_deref(), &methods)?;
+            match beside("metrics.json") {
+                Some(metrics) if !reference_metrics::check(dir, &metrics)? => {
+                    bail!("a metric differs from its reference")
+                }
+                _ => Ok(()),
+            }
         }
-        "hammer" => hammer::run(options.rows, options.seed),
+        "speed" => {
+            let methods = options
+                .methods
+                .unwrap_or_else(|| vec![ordercal::Svs::default().into()]);
+            speed::run(options.rows.unwrap_or(25_000), options.classes, &methods)
+        }
+        "hammer" => hammer::run(options.rows.unwrap_or(1_000_000), options.seed),
         other => bail!("there is no command {other}\n{HELP}"),
     }
 }
@@ -53,8 +78,9 @@ fn main() -> Result<()> {
 struct Options {
     directory: Option<PathBuf>,
     reference: Option<PathBuf>,
-    methods: Vec<ordercal::Method>,
-    rows: usize,
+    methods: Option<Vec<ordercal::Method>>,
+    rows: Option<usize>,
+    classes: usize,
     seed: u64,
 }
 
@@ -63,8 +89,9 @@ impl Options {
         let mut options = Self {
             directory: None,
             reference: None,
-            methods: Vec::new(),
-            rows: 1_000_000,
+            methods: None,
+            rows: None,
+            classes: 1000,
             seed: 1,
         };
         let mut args = args.into_iter();
@@ -79,11 +106,13 @@ impl Options {
                     } else {
                         ordercal::Method::from_key(&given).map_err(anyhow::Error::from)
                     };
-                    options
-                        .methods
-                        .push(method.with_context(|| format!("--method {given}"))?);
+                    let methods = options.methods.get_or_insert_default();
+                    methods.push(method.with_context(|| format!("--method {given}"))?);
                 }
-                "--rows" => options.rows = value()?.parse().context("--rows takes a number")?,
+                "--rows" => options.rows = Some(value()?.parse().context("--rows takes a number")?),
+                "--classes" => {
+                    options.classes = value()?.parse().context("--classes takes a number")?
+                }
                 "--seed" => options.seed = value()?.parse().context("--seed takes a number")?,
                 flag if flag.starts_with('-') => bail!("there is no option {flag}\n{HELP}"),
                 path if options.directory.is_none() => {
@@ -91,9 +120,6 @@ impl Options {
                 }
                 extra => bail!("what is {extra} for?\n{HELP}"),
             }
-        }
-        if options.methods.is_empty() {
-            options.methods = ordercal::Method::all();
         }
         Ok(options)
     }

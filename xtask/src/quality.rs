@@ -4,14 +4,84 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use ndarray::{Array2, ArrayView2};
-use ordercal::{Dataset, Method, ScoreKind, Scores};
+use ndarray::Array2;
+use ordercal::metrics::{Metric, MetricOptions, Predictions, evaluate};
+use ordercal::select::{Folds, choose};
+use ordercal::{Dataset, DirOdir, Method, MsOdir, ScoreKind, Scores, Unwatched};
 use serde_json::Value;
 
-use crate::npz;
+use crate::npz::split;
+
+const METRICS: [Metric; 4] = [Metric::Nll, Metric::Ece, Metric::Brier, Metric::Accuracy];
 
 /// Calibrates on the split `calib` and scores on the split `test`.
 pub fn run(dir: &Path, reference: Option<&Path>, methods: &[Method]) -> Result<()> {
+    let reference: Value = match reference {
+        Some(path) => serde_json::from_str(&std::fs::read_to_string(path)?)
+            .with_context(|| format!("parsing {}", path.display()))?,
+        None => Value::Null,
+    };
+    println!(
+        "{:<24} {:<14} {:>8} {:>8} {:>8} {:>8} {:>7} {:>8}  reference nll",
+        "dataset", "method", "nll", "ece", "brier", "accuracy", "changed", "seconds"
+    );
+    for path in bundles(dir)? {
+        let name = path.file_stem().context("a bundle has a name")?;
+        let name = name.to_string_lossy().into_owned();
+        let (calib_scores, calib_labels) = split(&path, "calib")?;
+        let (test_scores, test_labels) = split(&path, "test")?;
+        let calib = Scores::new(ScoreKind::Logits, calib_scores.view())?;
+        let calib = Dataset::new(calib, &calib_labels)?;
+        let test = Scores::new(ScoreKind::Logits, test_scores.view())?;
+        for method in methods {
+            let begin = Instant::now();
+            let (method, chosen) = search(method, &calib)?;
+            let model = method.fit(&calib)?.model;
+            let seconds = begin.elapsed().as_secs_f64();
+            let probs = model.apply::<f64>(&test, ScoreKind::Probs)?;
+            let predictions = Predictions::from_probs(probs.view(), &test_labels)?;
+            let values = evaluate(&predictions, &METRICS, &MetricOptions::default())?;
+            let nll = values[&Metric::Nll];
+            println!(
+                "{:<24} {:<14} {:>8.5} {:>8.5} {:>8.6} {:>8.4} {:>7} {:>8.4}  {}",
+                name,
+                method.key(),
+                nll,
+                values[&Metric::Ece],
+                values[&Metric::Brier],
+                values[&Metric::Accuracy],
+                changed(&test, &probs),
+                seconds,
+                [note(&reference[&name], method.key(), nll), chosen].concat()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Chooses λ and μ of the methods that nobody uses without doing so, and says which.
+fn search(method: &Method, calib: &Dataset<'_>) -> Result<(Method, String)> {
+    let grid: Vec<Method> = match method {
+        Method::MsOdir(given) if *given == MsOdir::default() => {
+            given.grid().into_iter().map(Method::from).collect()
+        }
+        Method::DirOdir(given) if *given == DirOdir::default() => {
+            given.grid().into_iter().map(Method::from).collect()
+        }
+        _ => return Ok((method.clone(), String::new())),
+    };
+    let folds = Folds::new(calib.rows(), 5, 1357)?;
+    let chosen = grid[choose(&grid, calib, &folds, &Unwatched)?.best].clone();
+    let (lambda, mu) = match &chosen {
+        Method::MsOdir(m) => (m.lambda, m.mu),
+        Method::DirOdir(m) => (m.lambda, m.mu),
+        _ => unreachable!("the grid is of one method"),
+    };
+    Ok((chosen, format!("lambda {lambda:e}, mu {mu:e}")))
+}
+
+/// The bundles of a folder, by name.
+fn bundles(dir: &Path) -> Result<Vec<PathBuf>> {
     let mut bundles: Vec<PathBuf> = std::fs::read_dir(dir)
         .with_context(|| format!("cannot list {}", dir.display()))?
         .map(|entry| Ok(entry?.path()))
@@ -19,55 +89,11 @@ pub fn run(dir: &Path, reference: Option<&Path>, methods: &[Method]) -> Result<(
     bundles.retain(|path| path.extension().is_some_and(|e| e == "npz"));
     bundles.sort();
     ensure!(!bundles.is_empty(), "no *.npz in {}", dir.display());
-    let reference: Value = match reference {
-        Some(path) => serde_json::from_str(&std::fs::read_to_string(path)?)?,
-        None => Value::Null,
-    };
-    println!(
-        "{:<24} {:<14} {:>8} {:>8} {:>8} {:>8} {:>7} {:>8}  reference nll",
-        "dataset", "method", "nll", "ece", "brier", "accuracy", "changed", "seconds"
-    );
-    for path in &bundles {
-        let name = path
-            .file_stem()
-            .context("a bundle has a name")?
-            .to_string_lossy()
-            .into_owned();
-        let arrays = npz::read(path)?;
-        let (calib_scores, calib_labels) = split(&arrays, "calib")?;
-        let (test_scores, test_labels) = split(&arrays, "test")?;
-        let calib = Dataset::new(
-            Scores::new(ScoreKind::Logits, calib_scores.view())?,
-            &calib_labels,
-        )?;
-        let test = Scores::new(ScoreKind::Logits, test_scores.view())?;
-        for method in methods {
-            let begin = Instant::now();
-            let fitted = method.fit(&calib)?;
-            let seconds = begin.elapsed().as_secs_f64();
-            let probs = fitted.model.apply::<f64>(&test, ScoreKind::Probs)?;
-            let figures = Figures::new(probs.view(), &test_labels);
-            let changed = changed(test_scores.view(), probs.view());
-            let note = note(&reference[&name], method.key(), &figures);
-            println!(
-                "{:<24} {:<14} {:>8.5} {:>8.5} {:>8.6} {:>8.4} {:>7} {:>8.4}  {}",
-                name,
-                method.key(),
-                figures.nll,
-                figures.ece,
-                figures.brier,
-                figures.accuracy,
-                changed,
-                seconds,
-                note
-            );
-        }
-    }
-    Ok(())
+    Ok(bundles)
 }
 
 /// The reference's figure for a method, under whichever name it has there.
-fn note(reference: &Value, key: &str, figures: &Figures) -> String {
+fn note(reference: &Value, key: &str, ours: f64) -> String {
     let names = [
         format!("torch-{key}"),
         format!("probmetrics-{key}"),
@@ -80,81 +106,22 @@ fn note(reference: &Value, key: &str, figures: &Figures) -> String {
     });
     match found {
         Some((name, nll)) => {
-            let gap = 100.0 * (figures.nll / nll - 1.0);
+            let gap = 100.0 * (ours / nll - 1.0);
             format!("{nll:.5} ({gap:+.3}%) {name}")
         }
         None => String::new(),
     }
 }
 
-type Arrays = std::collections::BTreeMap<String, npz::NpzArray>;
-
-fn split(arrays: &Arrays, split: &str) -> Result<(Array2<f32>, Vec<i64>)> {
-    let get = |name: String| {
-        arrays
-            .get(&name)
-            .with_context(|| format!("there is no array {name}"))
-    };
-    let scores = get(format!("{split}_logits"))?;
-    let labels = get(format!("{split}_labels"))?;
-    ensure!(scores.shape.len() == 2, "{split}_logits is not a matrix");
-    let values = scores.values.iter().map(|&v| v as f32).collect();
-    let matrix = Array2::from_shape_vec((scores.shape[0], scores.shape[1]), values)?;
-    Ok((matrix, labels.values.iter().map(|&l| l as i64).collect()))
+fn argmax<'a, T: PartialOrd + 'a>(values: impl Iterator<Item = &'a T>) -> usize {
+    let best = values
+        .enumerate()
+        .reduce(|best, next| if next.1 > best.1 { next } else { best });
+    best.map_or(0, |(class, _)| class)
 }
 
-struct Figures {
-    nll: f64,
-    ece: f64,
-    brier: f64,
-    accuracy: f64,
-}
-
-impl Figures {
-    fn new(probs: ArrayView2<'_, f64>, labels: &[i64]) -> Self {
-        let (mut nll, mut brier, mut hits) = (0.0, 0.0, 0.0);
-        let mut bins = [[0.0; 3]; 15];
-        for (row, &label) in probs.rows().into_iter().zip(labels) {
-            let label = label as usize;
-            nll -= row[label].ln();
-            let top = argmax(row.iter().copied());
-            let hit = f64::from(u8::from(top == label));
-            hits += hit;
-            brier += row
-                .iter()
-                .enumerate()
-                .map(|(c, p)| (p - f64::from(u8::from(c == label))).powi(2))
-                .sum::<f64>();
-            let bin = ((row[top] * 15.0).ceil() as usize).clamp(1, 15) - 1;
-            bins[bin][0] += 1.0;
-            bins[bin][1] += row[top];
-            bins[bin][2] += hit;
-        }
-        let n = labels.len() as f64;
-        Self {
-            nll: nll / n,
-            ece: bins
-                .iter()
-                .map(|[_, conf, hit]| (conf - hit).abs() / n)
-                .sum(),
-            brier: brier / n / probs.ncols() as f64,
-            accuracy: hits / n,
-        }
-    }
-}
-
-fn argmax<T: PartialOrd>(values: impl Iterator<Item = T>) -> usize {
-    let mut best: Option<(usize, T)> = None;
-    for (index, value) in values.enumerate() {
-        if best.as_ref().is_none_or(|(_, b)| value > *b) {
-            best = Some((index, value));
-        }
-    }
-    best.map_or(0, |(index, _)| index)
-}
-
-fn changed(scores: ArrayView2<'_, f32>, probs: ArrayView2<'_, f64>) -> usize {
-    let rows = scores.rows().into_iter().zip(probs.rows());
-    rows.filter(|(s, p)| argmax(s.iter()) != argmax(p.iter()))
+fn changed(scores: &Scores<'_>, probs: &Array2<f64>) -> usize {
+    let rows = probs.rows().into_iter().enumerate();
+    rows.filter(|(row, probs)| argmax(scores.row(*row).iter()) != argmax(probs.iter()))
         .count()
 }

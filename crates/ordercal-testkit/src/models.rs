@@ -106,7 +106,7 @@ pub fn random_network(
         input,
         scale: 0.5 + 5.0 * rng.uniform(),
         range: (-8.0, 8.0),
-        anchor: rng.normal() * 3.0,
+        beta: (rng.normal() * 3.0).exp(),
         params: (0..count).map(|_| (rng.normal() * size) as f32).collect(),
     };
     NetworkModel::from_parts(parts).expect("parts that fit together")

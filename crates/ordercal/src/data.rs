@@ -54,7 +54,7 @@ pub enum ScoreArray<'a> {
 }
 
 impl ScoreArray<'_> {
-    fn dim(&self) -> (usize, usize) {
+    pub(crate) fn dim(&self) -> (usize, usize) {
         match self {
             Self::F32(values) => values.dim(),
             Self::Owned(values) => values.dim(),
@@ -324,6 +324,49 @@ fn check_wide(kind: ScoreKind, row: usize, values: &[f64]) -> Result<()> {
     Ok(())
 }
 
+/// One label per row, each below `classes`.
+pub(crate) fn check_labels<L: Copy + TryInto<i64>>(
+    labels: &[L],
+    rows: usize,
+    classes: usize,
+) -> Result<Vec<u32>> {
+    check_length("labels", labels.len(), rows)?;
+    let check = |(row, &label): (usize, &L)| {
+        // Only unsigned types have values that i64 cannot hold.
+        let label = label.try_into().unwrap_or(i64::MAX);
+        match u32::try_from(label) {
+            Ok(class) if (class as usize) < classes => Ok(class),
+            _ => Err(Error::LabelOutOfRange {
+                row,
+                label,
+                classes,
+            }),
+        }
+    };
+    labels.iter().enumerate().map(check).collect()
+}
+
+/// One weight per row, finite and not negative, not all zero.
+pub(crate) fn check_weights(weights: &[f64], rows: usize) -> Result<()> {
+    check_length("weights", weights.len(), rows)?;
+    for (row, &value) in weights.iter().enumerate() {
+        if !value.is_finite() || value < 0.0 {
+            return Err(Error::InvalidWeight { row, value });
+        }
+    }
+    if !weights.iter().any(|&w| w > 0.0) {
+        return Err(Error::ZeroWeights);
+    }
+    Ok(())
+}
+
+fn check_length(what: &'static str, found: usize, rows: usize) -> Result<()> {
+    if found == rows {
+        return Ok(());
+    }
+    Err(Error::LengthMismatch { what, found, rows })
+}
+
 /// Scores with their labels and, if rows do not count alike, weights.
 ///
 /// ```
@@ -349,30 +392,12 @@ impl<'a> Dataset<'a> {
     /// # Errors
     /// If the counts differ, a label is not a class, or a label's class is masked (`-inf`) in its row.
     pub fn new<L: Copy + TryInto<i64>>(scores: Scores<'a>, labels: &[L]) -> Result<Self> {
-        let rows = scores.rows();
-        let classes = scores.classes();
-        if labels.len() != rows {
-            return Err(Error::LengthMismatch {
-                what: "labels",
-                found: labels.len(),
-                rows,
-            });
-        }
-        let mut checked = Vec::with_capacity(rows);
-        for (row, &label) in labels.iter().enumerate() {
-            // Only unsigned types have values that i64 cannot hold.
-            let label = label.try_into().unwrap_or(i64::MAX);
-            let Some(class) = usize::try_from(label).ok().filter(|&l| l < classes) else {
-                return Err(Error::LabelOutOfRange {
-                    row,
-                    label,
-                    classes,
-                });
-            };
-            if scores.row(row)[class] == f32::NEG_INFINITY {
-                return Err(Error::LabelMasked { row, label: class });
+        let checked = check_labels(labels, scores.rows(), scores.classes())?;
+        for (row, &label) in checked.iter().enumerate() {
+            let label = label as usize;
+            if scores.row(row)[label] == f32::NEG_INFINITY {
+                return Err(Error::LabelMasked { row, label });
             }
-            checked.push(class as u32);
         }
         Ok(Self {
             scores,
@@ -386,21 +411,7 @@ impl<'a> Dataset<'a> {
     /// # Errors
     /// If the counts differ, a weight is negative or not finite, or all are zero.
     pub fn with_weights(mut self, weights: Vec<f64>) -> Result<Self> {
-        if weights.len() != self.rows() {
-            return Err(Error::LengthMismatch {
-                what: "weights",
-                found: weights.len(),
-                rows: self.rows(),
-            });
-        }
-        for (row, &value) in weights.iter().enumerate() {
-            if !value.is_finite() || value < 0.0 {
-                return Err(Error::InvalidWeight { row, value });
-            }
-        }
-        if !weights.iter().any(|&w| w > 0.0) {
-            return Err(Error::ZeroWeights);
-        }
+        check_weights(&weights, self.rows())?;
         self.weights = Some(weights);
         Ok(self)
     }

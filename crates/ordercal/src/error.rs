@@ -1,6 +1,7 @@
 //! What can go wrong, with the place where it did.
 
 use crate::data::ScoreKind;
+use crate::metrics::Metric;
 
 /// A result whose error is [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -175,4 +176,57 @@ pub enum Error {
     /// The observer asked the fit to stop.
     #[error("the fit was cancelled")]
     Cancelled,
+    /// A metric key that is not known.
+    #[error("there is no metric `{key}`; the metrics are: {known}")]
+    UnknownMetric {
+        /// The key given.
+        key: String,
+        /// The keys there are.
+        known: String,
+    },
+    /// A metric that the operation is not defined for.
+    #[error("the metric `{metric}` cannot be used here: {reason}")]
+    MetricNotSupported {
+        /// The metric.
+        metric: Metric,
+        /// Why not, and what can.
+        reason: &'static str,
+    },
+    /// Two sets of predictions that are to be compared row by row are not of the same rows.
+    #[error("the two sets of predictions are not of the same rows: {what} differ{}", .row.map_or_else(String::new, |row| format!(" at row {row}")))]
+    UnpairedPredictions {
+        /// What differs: `numbers of rows`, `labels` or `weights`.
+        what: &'static str,
+        /// The first row that differs, if the numbers agree.
+        row: Option<usize>,
+    },
+    /// A weight that the fixed-point sums of a state cannot hold.
+    #[error(
+        "row {row}: the weight {value} is outside the range of a mergeable state, 2^-40 to 2^40"
+    )]
+    WeightOutOfRange {
+        /// The row.
+        row: usize,
+        /// The weight.
+        value: f64,
+    },
+    /// A state that would hold more rows or weight than its sums have room for.
+    #[error("the state is full: it holds at most 2^60 rows with a total weight of 2^44")]
+    StateFull,
+    /// Two states that do not describe the same metrics.
+    #[error("the states cannot be merged: {what} is {left} in one and {right} in the other")]
+    StateMismatch {
+        /// What differs.
+        what: &'static str,
+        /// Its value in the first.
+        left: String,
+        /// Its value in the second.
+        right: String,
+    },
+    /// Bytes that are not a state.
+    #[error("this is not a valid metric state: {reason}")]
+    InvalidState {
+        /// What is wrong with the bytes.
+        reason: &'static str,
+    },
 }

@@ -32,6 +32,7 @@
 //!   [`Beta`], [`Isotonic`], [`Histogram`], [`Bbq`], [`Unconstrained`]; [`Ordered`] makes any of them
 //!   order-preserving.
 //! - [`Model`]: what was fitted, and [`apply`](Model::apply).
+//! - [`metrics`]: how good probabilities are, with the evidence behind each number.
 //! - [`select`]: choosing among methods and hyperparameters by cross validation.
 //! - [`Watch`]: progress and cancellation.
 //! - [`rank`]: sorting, ties, and the rounding that keeps an order.
@@ -43,6 +44,7 @@ mod calibrate;
 mod data;
 mod error;
 mod math;
+pub mod metrics;
 mod nn;
 pub mod optim;
 pub mod rank;

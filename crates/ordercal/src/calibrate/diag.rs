@@ -10,7 +10,6 @@ use super::network::{check_hidden, check_lambda};
 use super::ts;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
-use crate::math::exp::softplus_inverse;
 use crate::math::grid::{Grid, Increasing};
 use crate::nn::input::InputKind;
 use crate::optim::Lbfgs;
@@ -22,7 +21,7 @@ use objective::{Objective, Pass, SlopeNetwork};
 
 /// The diagonal order-preserving family: f(x) = (f̄(x₁), …, f̄(x_K)) with one increasing f̄.
 ///
-/// f̄(x) = ∫₀ˣ f̄′, and f̄′ = s⁺(network) > 0 reads a single number. So the network is evaluated on a grid
+/// f̄(x) = ∫₀ˣ f̄′, and f̄′ = β·s⁺(network + c) > 0 reads a single number (β from `ts`, s⁺(c) = 1). So the network is evaluated on a grid
 /// of nodes alone, f̄′ is linear in between, and every score is read off the resulting piecewise quadratic.
 /// The direct integral (a quadrature of the network for every single score) is what the tests compare
 /// with.
@@ -251,7 +250,7 @@ impl Calibrator for Diag {
         let (low, high) = range(data, &shifts, beta);
         let grid = Grid::new(low, high, self.intervals);
         let mut objective = Objective {
-            slope: SlopeNetwork::new(&self.hidden, grid, softplus_inverse(beta)),
+            slope: SlopeNetwork::new(&self.hidden, grid, beta),
             pass: Pass::new(data, &shifts, grid),
             lambda: self.lambda,
             smoothness: self.smoothness / data.total_weight(),

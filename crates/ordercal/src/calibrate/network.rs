@@ -11,7 +11,6 @@ mod model;
 use super::ts;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
-use crate::math::exp::softplus_inverse;
 use crate::nn::input::{InputKind, Inputs};
 use crate::nn::mlp::Shape;
 use crate::nn::train::{Head, NetworkLoss, train};
@@ -138,9 +137,8 @@ impl<F: Family> Calibrator for Network<F> {
         let prepared = Prepared::new(data, self.input);
         let classes = data.classes();
         let shape = Shape::new(classes, &self.hidden, classes);
-        let anchor = softplus_inverse(beta);
         let inputs = prepared.inputs.clone();
-        let loss = prepared.into_loss(data, F::WIRING, shape.clone(), anchor);
+        let loss = prepared.into_loss(data, F::WIRING, shape.clone(), beta);
         let trained = train(
             &loss,
             &self.optimizer,
@@ -153,7 +151,7 @@ impl<F: Family> Calibrator for Network<F> {
             wiring: F::WIRING,
             inputs,
             shape,
-            anchor,
+            beta,
             params: trained.params,
         };
         let report = FitReport {
@@ -243,13 +241,7 @@ impl Prepared {
         }
     }
 
-    fn into_loss(
-        self,
-        data: &Dataset<'_>,
-        wiring: Wiring,
-        shape: Shape,
-        anchor: f64,
-    ) -> NetworkLoss {
+    fn into_loss(self, data: &Dataset<'_>, wiring: Wiring, shape: Shape, beta: f64) -> NetworkLoss {
         let classes = data.classes();
         let mean_weight = data.total_weight() / data.rows() as f64;
         let weights = data
@@ -284,8 +276,7 @@ impl Prepared {
                 };
                 let head = Head::Sorted {
                     sorted,
-                    unit: self.inputs.scale as f32,
-                    anchor: anchor as f32,
+                    unit: (self.inputs.scale * beta) as f32,
                     label_ranks,
                     possible: self.possible,
                 };

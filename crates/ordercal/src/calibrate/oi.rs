@@ -13,7 +13,7 @@ pub struct OrderInvariant;
 
 /// The order-invariant, order-preserving family: f(x) = S(x)⁻¹ U w(y), the network reads the *sorted* row.
 ///
-/// w_i = (y_i − y_{i+1})·m_i(y) with m = s⁺(network) > 0, so every strict step stays strict and every tie a
+/// w_i = (y_i − y_{i+1})·m_i(y) with m = β·s⁺(network + c) > 0 (β from `ts`, s⁺(c) = 1), so every strict step stays strict and every tie a
 /// tie. Because the network never learns which class stands where, what it learns for one class serves
 /// all: f(Px) = P f(x).
 pub type Oi = Network<OrderInvariant>;
@@ -25,7 +25,7 @@ impl Family for OrderInvariant {
     fn defaults() -> Oi {
         Network {
             hidden: vec![100],
-            lambda: 2e-3,
+            lambda: 1e-3,
             input: InputKind::Centred,
             optimizer: Adam::default().with_learning_rate(5e-3).into(),
             early_stopping: None,

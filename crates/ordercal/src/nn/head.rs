@@ -1,6 +1,6 @@
 //! From a network's last layer to the loss of a row, and back: the two heads, each in one pass.
 
-use crate::math::exp::{exp_f32, softplus_f32};
+use crate::math::exp::{exp_f32, multiplier_f32};
 use crate::math::simd::vectorized;
 
 /// Scratch for one row.
@@ -18,6 +18,10 @@ impl RowScratch {
 }
 
 const LANES: usize = 16;
+
+/// Gaps are held here while training. A softmax sees no difference beyond a hundred or so, but 32 bits
+/// would overflow on the way to the gradient.
+const MAX_GAP: f32 = 1e4;
 
 /// The sum of e^v over a row, in 64-bit lanes; v is overwritten by e^v.
 #[inline(always)]
@@ -44,7 +48,7 @@ fn exponentiate(values: &mut [f32], shift: f32) -> f64 {
 vectorized! {
     /// The order-preserving head: the NLL of one row in sorted space.
     ///
-    /// With m = s⁺(z + anchor), gaps d_i = `unit`·(y_i − y_{i+1}) and w = d·m, the logits relative to the
+    /// With m = s⁺(z + c), 1 at z = 0, gaps d_i = `unit`·(y_i − y_{i+1}) and w = d·m, the logits relative to the
     /// top one are v_i = −Σ_{j<i} w_j, and NLL = ln Σ e^v − v_r for the label's rank r. The gradient on z_j
     /// is d_j s⁺′(z_j) Σ_{i≤j} (p_i − 1{i=r}), because w_j lowers every logit behind position j alike.
     ///
@@ -54,7 +58,6 @@ vectorized! {
         z: &mut [f32],
         y: &[f32],
         unit: f32,
-        anchor: f32,
         label_rank: usize,
         weight: f64,
         scratch: &mut RowScratch,
@@ -62,8 +65,8 @@ vectorized! {
         let last = y.len() - 1;
         let v = &mut scratch.logits[..=last];
         for (((v, z), &here), &next) in v.iter_mut().zip(z.iter_mut()).zip(y).zip(&y[1..]) {
-            let (m, slope) = softplus_f32(*z + anchor);
-            let gap = (here - next) * unit;
+            let (m, slope) = multiplier_f32(*z);
+            let gap = ((here - next) * unit).min(MAX_GAP);
             *v = gap * m;
             *z = gap * slope;
         }
@@ -119,12 +122,12 @@ vectorized! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::math::exp::softplus_f64;
+    use crate::math::exp::multiplier_f64;
     use crate::rank::{Sorter, reverse_cumsum};
     use crate::rng::Rng;
 
     /// Theorem 1 as written: sort, multiply, reverse cumulative sum, scatter back, softmax, NLL.
-    fn plain_sorted(scores: &[f32], z: &[f64], anchor: f64, label: usize) -> f64 {
+    fn plain_sorted(scores: &[f32], z: &[f64], label: usize) -> f64 {
         let classes = scores.len();
         let mut sorter = Sorter::new(classes);
         let order = sorter.sort(scores).to_vec();
@@ -135,7 +138,7 @@ mod tests {
         let mut w: Vec<f64> = (0..classes)
             .map(|i| {
                 if i + 1 < classes {
-                    (y[i] - y[i + 1]).abs() * softplus_f64(z[i] + anchor).0
+                    (y[i] - y[i + 1]).abs() * multiplier_f64(z[i]).0
                 } else {
                     0.0
                 }
@@ -161,15 +164,15 @@ mod tests {
                 }
                 let z: Vec<f32> = (0..classes).map(|_| rng.normal() as f32).collect();
                 let label = rng.below(classes);
-                let (anchor, weight) = (0.4, 1.7);
+                let weight = 1.7;
                 let order = Sorter::new(classes).sort(&scores).to_vec();
                 let y: Vec<f32> = order.iter().map(|&c| scores[c as usize] / 2.0).collect();
                 let rank = order.iter().position(|&c| c as usize == label).unwrap();
                 let mut gradient = z.clone();
                 let mut scratch = RowScratch::new(classes);
-                let loss = sorted_row(&mut gradient, &y, 2.0, anchor, rank, weight, &mut scratch);
+                let loss = sorted_row(&mut gradient, &y, 2.0, rank, weight, &mut scratch);
                 let wide: Vec<f64> = z.iter().map(|&v| f64::from(v)).collect();
-                let exact = plain_sorted(&scores, &wide, f64::from(anchor), label);
+                let exact = plain_sorted(&scores, &wide, label);
                 assert!(
                     (loss - exact).abs() < 1e-5 * exact.max(1.0),
                     "{classes}: {loss} {exact}"
@@ -178,7 +181,7 @@ mod tests {
                     let at = |step: f64| {
                         let mut moved = wide.clone();
                         moved[j] += step;
-                        plain_sorted(&scores, &moved, f64::from(anchor), label)
+                        plain_sorted(&scores, &moved, label)
                     };
                     let difference = weight * (at(1e-5) - at(-1e-5)) / 2e-5;
                     let error = (f64::from(gradient[j]) - difference).abs();
@@ -230,7 +233,7 @@ mod tests {
     #[test]
     fn a_row_with_one_possible_class_is_certain() {
         let mut z = [0.3, -0.2, 0.9];
-        let loss = sorted_row(&mut z, &[1.5], 1.0, 0.0, 0, 1.0, &mut RowScratch::new(3));
+        let loss = sorted_row(&mut z, &[1.5], 1.0, 0, 1.0, &mut RowScratch::new(3));
         assert_eq!(loss, 0.0);
         assert_eq!(z, [0.0; 3]);
     }

@@ -44,11 +44,15 @@ impl InputKind {
     }
 }
 
+/// How far from 0 an input can be, in units of an ordinary row's root mean square.
+const FARTHEST: f64 = 100.0;
+
 /// How scores become a network's inputs, learned from the calibration data.
 ///
-/// Input = clamp((score − shift) / scale). The scale is the root mean square of the shifted scores, so a
-/// fit does not depend on the units of the logits. The clamp holds what lies outside the calibration
-/// range at its edge: a ReLU network's extrapolation would be arbitrary, and scores of ±1e30 stay finite.
+/// Input = clamp((score − shift) / scale). The scale is the median over rows of the root mean square of a
+/// row's shifted scores, so a fit does not depend on the units of the logits, and a few wild rows do not
+/// flatten all others. The clamp holds what lies outside the calibration range at its edge: a ReLU
+/// network's extrapolation would be arbitrary, and scores of ±1e30 stay finite.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Inputs {
     pub kind: InputKind,
@@ -64,9 +68,10 @@ impl Inputs {
         rows: impl Iterator<Item = I>,
     ) -> Self {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
-        let (mut squares, mut count) = (0.0, 0.0);
+        let mut sizes = Vec::new();
         for row in rows {
             let shift = kind.shift(row.clone());
+            let (mut squares, mut count) = (0.0, 0.0);
             for score in row {
                 let value = f64::from(score) - shift;
                 low = low.min(value);
@@ -74,14 +79,21 @@ impl Inputs {
                 squares += value * value;
                 count += 1.0;
             }
+            // Flat rows say nothing about the scale.
+            if squares > 0.0 {
+                sizes.push((squares / count).sqrt());
+            }
         }
-        let scale = (squares / count).sqrt();
-        let scale = if scale > 0.0 { scale } else { 1.0 };
+        let middle = sizes.len() / 2;
+        let scale = match sizes.len() {
+            0 => 1.0,
+            _ => *sizes.select_nth_unstable_by(middle, f64::total_cmp).1,
+        };
         Self {
             kind,
             scale,
-            low: low / scale,
-            high: high / scale,
+            low: (low / scale).max(-FARTHEST),
+            high: (high / scale).min(FARTHEST),
         }
     }
 

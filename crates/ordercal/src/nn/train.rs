@@ -32,10 +32,8 @@ pub(crate) enum Head {
     Sorted {
         /// The sorted inputs, if they are not what the network reads.
         sorted: Option<Vec<f32>>,
-        /// What a difference of 1 between inputs is in scores.
+        /// What a difference of 1 between inputs is in logits where the network says 0.
         unit: f32,
-        /// Added to the last layer before the softplus.
-        anchor: f32,
         /// The label's position in the sorted row.
         label_ranks: Vec<u32>,
         /// How many classes of each row are not masked.
@@ -116,7 +114,6 @@ impl NetworkLoss {
                 Head::Sorted {
                     sorted,
                     unit,
-                    anchor,
                     label_ranks,
                     possible,
                 } => {
@@ -126,7 +123,7 @@ impl NetworkLoss {
                     };
                     let y = &y[..possible[row] as usize];
                     let rank = label_ranks[row] as usize;
-                    sorted_row(z, y, *unit, *anchor, rank, weight, &mut lane.scratch)
+                    sorted_row(z, y, *unit, rank, weight, &mut lane.scratch)
                 }
                 Head::Free { scores, labels } => {
                     let scores = &scores[row * classes..][..classes];

@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use crate::data::Dataset;
-use crate::math::exp::{exp_f32, softplus_f64};
+use crate::math::exp::{exp_f32, multiplier_f64};
 use crate::math::grid::{Gathered, Grid, Increasing};
 use crate::math::simd::vectorized;
 use crate::nn::mlp::{Buffers, Shape};
@@ -14,7 +14,8 @@ pub(super) struct SlopeNetwork {
     shape: Shape,
     /// The nodes, scaled to −1..1.
     nodes: Vec<f32>,
-    anchor: f64,
+    /// f̄′ where the network says 0.
+    beta: f64,
     buffers: Buffers,
     narrow: Vec<f32>,
     gradient: Vec<f32>,
@@ -23,13 +24,13 @@ pub(super) struct SlopeNetwork {
 }
 
 impl SlopeNetwork {
-    pub(super) fn new(hidden: &[usize], grid: Grid, anchor: f64) -> Self {
+    pub(super) fn new(hidden: &[usize], grid: Grid, beta: f64) -> Self {
         let shape = Shape::new(1, hidden, 1);
         let count = grid.intervals + 1;
         let nodes = (0..count).map(|k| (2.0 * k as f64 / grid.intervals as f64 - 1.0) as f32);
         Self {
             nodes: nodes.collect(),
-            anchor,
+            beta,
             buffers: shape.buffers(count),
             narrow: vec![0.0; shape.params()],
             gradient: vec![0.0; shape.params()],
@@ -64,7 +65,8 @@ impl SlopeNetwork {
             .zip(&mut self.derivatives)
             .zip(&*outputs)
         {
-            (*slope, *derivative) = softplus_f64(f64::from(z) + self.anchor);
+            let (multiplier, change) = multiplier_f64(f64::from(z));
+            (*slope, *derivative) = (self.beta * multiplier, self.beta * change);
         }
     }
 
@@ -313,16 +315,16 @@ mod tests {
     }
 
     /// The direct integral of the network, by 100-point quadratures between its kinks.
-    fn direct(widths: &[usize], params: &[f64], anchor: f64, a: f64, b: f64) -> f64 {
+    fn direct(widths: &[usize], params: &[f64], beta: f64, a: f64, b: f64) -> f64 {
         let pattern = |t: f64| activation_pattern(widths, params, &[t]);
         let inside = (0..=16).map(|i| pattern(a + (b - a) * f64::from(i) / 16.0));
         let smooth = inside.collect::<Vec<_>>().windows(2).all(|p| p[0] == p[1]);
         if smooth || b - a < 1e-9 {
-            let slope = |t: f64| softplus_f64(plain(widths, params, &[t])[0] + anchor).0;
+            let slope = |t: f64| beta * multiplier_f64(plain(widths, params, &[t])[0]).0;
             return clenshaw_curtis(100, (a, b), &slope);
         }
         let middle = 0.5 * (a + b);
-        direct(widths, params, anchor, a, middle) + direct(widths, params, anchor, middle, b)
+        direct(widths, params, beta, a, middle) + direct(widths, params, beta, middle, b)
     }
 
     #[test]
@@ -369,7 +371,7 @@ mod tests {
         let widths = [&[1][..], hidden, &[1]].concat();
         let slope = |k: usize| {
             let t = 2.0 * k as f64 / grid.intervals as f64 - 1.0;
-            softplus_f64(plain(&widths, params, &[t])[0] + objective.slope.anchor).0
+            objective.slope.beta * multiplier_f64(plain(&widths, params, &[t])[0]).0
         };
         let slopes: Vec<f64> = (0..grid.nodes()).map(slope).collect();
         let function = Increasing::new(grid, &slopes);
@@ -425,7 +427,7 @@ mod tests {
         // Narrower than the data: some scores lie outside.
         let grid = Grid::new(-6.0, 5.0, 64);
         let mut objective = Objective {
-            slope: SlopeNetwork::new(&hidden, grid, -0.2),
+            slope: SlopeNetwork::new(&hidden, grid, 0.6),
             pass: Pass::new(&data, &shifts, grid),
             lambda: 0.01,
             smoothness: 0.02,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Wiring, check_hidden};
 use crate::calibrate::apply::Block;
 use crate::error::{Error, Result};
-use crate::math::exp::softplus_f32;
+use crate::math::exp::multiplier_f32;
 use crate::nn::input::{InputKind, Inputs};
 use crate::nn::mlp::Shape;
 use crate::rank::Sorter;
@@ -17,7 +17,7 @@ pub struct NetworkModel {
     pub(super) wiring: Wiring,
     pub(super) inputs: Inputs,
     pub(super) shape: Shape,
-    pub(super) anchor: f64,
+    pub(super) beta: f64,
     pub(super) params: Vec<f32>,
 }
 
@@ -37,8 +37,8 @@ pub struct NetworkParts {
     pub scale: f64,
     /// The range inputs are held in, after the division.
     pub range: (f64, f64),
-    /// Added to the last layer before the softplus.
-    pub anchor: f64,
+    /// The multiplier of every gap where the network says 0; without meaning for an unconstrained one.
+    pub beta: f64,
     /// Weights (inputs × outputs, row by row) and biases, layer by layer.
     #[serde(skip)]
     pub params: Vec<f32>,
@@ -54,7 +54,7 @@ impl NetworkModel {
             input: self.inputs.kind,
             scale: self.inputs.scale,
             range: (self.inputs.low, self.inputs.high),
-            anchor: self.anchor,
+            beta: self.beta,
             params: self.params.clone(),
         }
     }
@@ -86,8 +86,8 @@ impl NetworkModel {
                 "two finite numbers in order",
             );
         }
-        if !parts.anchor.is_finite() {
-            return fail("anchor", parts.anchor.to_string(), "a finite number");
+        if !(parts.beta > 0.0 && parts.beta.is_finite()) {
+            return fail("beta", parts.beta.to_string(), "a positive number");
         }
         let shape = Shape::new(parts.classes, &parts.hidden, parts.classes);
         if parts.params.len() != shape.params() {
@@ -109,7 +109,7 @@ impl NetworkModel {
                 high,
             },
             shape,
-            anchor: parts.anchor,
+            beta: parts.beta,
             params: parts.params,
         })
     }
@@ -191,10 +191,8 @@ impl NetworkModel {
             if let Some(&below) = possible.get(position + 1) {
                 let gap = f64::from(scores[class]) - f64::from(scores[below as usize]);
                 // The softplus is positive, but 32 bits may not show it.
-                let multiplier = softplus_f32(outputs[position] + self.anchor as f32)
-                    .0
-                    .max(f32::MIN_POSITIVE);
-                level += gap * f64::from(multiplier);
+                let multiplier = multiplier_f32(outputs[position]).0.max(f32::MIN_POSITIVE);
+                level += gap * self.beta * f64::from(multiplier);
             }
             logits[class] = level;
         }

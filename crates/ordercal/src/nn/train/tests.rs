@@ -1,7 +1,7 @@
 //! The gradients of whole networks, and what training promises.
 
 use super::*;
-use crate::math::exp::softplus_f64;
+use crate::math::exp::multiplier_f64;
 use crate::nn::mlp::tests::plain;
 use crate::traits::Unwatched;
 
@@ -35,7 +35,6 @@ fn problem(
     let sorted_head = |sorted| Head::Sorted {
         sorted,
         unit: 1.5,
-        anchor: 0.2,
         label_ranks: labels.clone(),
         possible: possible.clone(),
     };
@@ -82,7 +81,6 @@ fn slow(loss: &NetworkLoss, widths: &[usize], params: &[f64]) -> f64 {
                 Head::Sorted {
                     sorted,
                     unit,
-                    anchor,
                     label_ranks,
                     possible,
                 } => {
@@ -91,7 +89,7 @@ fn slow(loss: &NetworkLoss, widths: &[usize], params: &[f64]) -> f64 {
                     let mut logits = vec![0.0; n];
                     for i in (0..n - 1).rev() {
                         let gap = f64::from(*unit) * (f64::from(y[i]) - f64::from(y[i + 1]));
-                        logits[i] = logits[i + 1] + gap * softplus_f64(z[i] + f64::from(*anchor)).0;
+                        logits[i] = logits[i + 1] + gap * multiplier_f64(z[i]).0;
                     }
                     (logits, label_ranks[row] as usize)
                 }

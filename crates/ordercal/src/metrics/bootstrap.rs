@@ -1,0 +1,297 @@
+//! How much of a number is chance: bootstrap intervals and paired comparisons.
+
+use std::collections::BTreeMap;
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::evaluate::Evaluator;
+use super::metric::{Metric, MetricOptions};
+use super::predictions::Predictions;
+use crate::error::{Error, Result};
+use crate::rng::Rng;
+
+/// How resamples are drawn and read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct BootstrapOptions {
+    /// How many resamples are drawn; 1000.
+    pub resamples: usize,
+    /// The share of the resamples inside the interval; 0.95.
+    pub level: f64,
+    /// The seed; 1357. Resample i depends on it, on i and on the number of rows, on nothing else.
+    pub seed: u64,
+}
+
+impl Default for BootstrapOptions {
+    fn default() -> Self {
+        Self {
+            resamples: 1000,
+            level: 0.95,
+            seed: 1357,
+        }
+    }
+}
+
+impl BootstrapOptions {
+    /// Sets [`resamples`](Self::resamples).
+    pub fn with_resamples(mut self, resamples: usize) -> Self {
+        self.resamples = resamples;
+        self
+    }
+
+    /// Sets [`level`](Self::level).
+    pub fn with_level(mut self, level: f64) -> Self {
+        self.level = level;
+        self
+    }
+
+    /// Sets [`seed`](Self::seed).
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Checks the ranges.
+    ///
+    /// # Errors
+    /// Names the first option that is out of range.
+    pub fn validate(&self) -> Result<()> {
+        if !(1..=1_000_000).contains(&self.resamples) {
+            return Err(Error::InvalidParameter {
+                name: "resamples",
+                value: self.resamples.to_string(),
+                expected: "1 to 1000000",
+            });
+        }
+        if !(self.level > 0.0 && self.level < 1.0) {
+            return Err(Error::InvalidParameter {
+                name: "level",
+                value: self.level.to_string(),
+                expected: "above 0 and below 1",
+            });
+        }
+        Ok(())
+    }
+}
+
+/// The value of a metric with its bootstrap interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Interval {
+    /// The value on the rows themselves. Calibration errors are biased upwards on a resample, so it can
+    /// lie near or below the lower end.
+    pub value: f64,
+    /// The lower end.
+    pub lower: f64,
+    /// The upper end.
+    pub upper: f64,
+}
+
+/// How two sets of predictions of the same rows compare by a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct PairedDifference {
+    /// The first's value minus the second's, with the interval of the difference over the resamples.
+    pub difference: Interval,
+    /// The share of resamples in which the first is better ([`Metric::higher_is_better`] says which way).
+    pub first_wins: f64,
+    /// The share of resamples in which the second is better; the rest are ties.
+    pub second_wins: f64,
+}
+
+/// Percentile bootstrap intervals: the metrics are computed on rows drawn with replacement, again and again.
+///
+/// Per-row statistics are drawn, never the matrix; metrics of single classes count every row as often as
+/// it was drawn. The ends are quantiles of the resamples, interpolated linearly. The same seed gives the
+/// same interval whatever the number of threads.
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::metrics::{BootstrapOptions, Metric, MetricOptions, Predictions, bootstrap};
+///
+/// let probs = array![[0.7_f64, 0.3], [0.6, 0.4], [0.2, 0.8], [0.9, 0.1]];
+/// let predictions = Predictions::from_probs(probs.view(), &[0, 1, 1, 0])?;
+/// let options = BootstrapOptions::default().with_resamples(200);
+/// let nll = bootstrap(&predictions, &[Metric::Nll], &MetricOptions::default(), &options)?[&Metric::Nll];
+/// assert!(nll.lower < nll.value && nll.value < nll.upper);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
+///
+/// # Errors
+/// If an option is out of range.
+pub fn bootstrap(
+    predictions: &Predictions<'_>,
+    metrics: &[Metric],
+    options: &MetricOptions,
+    how: &BootstrapOptions,
+) -> Result<BTreeMap<Metric, Interval>> {
+    how.validate()?;
+    let evaluator = Evaluator::new(predictions, metrics, options)?;
+    let values = &evaluator.values(&[predictions.weights()])[0];
+    let resampled = resample(&evaluator, predictions, how);
+    let intervals = metrics.iter().enumerate().map(|(place, &metric)| {
+        let column = resampled.iter().map(|values| values[place]).collect();
+        (metric, interval(values[place], column, how.level))
+    });
+    Ok(intervals.collect())
+}
+
+/// Compares two sets of predictions of the same rows on the same resamples.
+///
+/// Chance that both share cancels: the interval of the difference is far narrower than the two intervals
+/// suggest. If it does not contain 0, the difference is more than chance.
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::metrics::{BootstrapOptions, Metric, MetricOptions, Predictions, compare};
+///
+/// let sharp = array![[0.9_f64, 0.1], [0.8, 0.2], [0.3, 0.7]];
+/// let vague = array![[0.6_f64, 0.4], [0.6, 0.4], [0.4, 0.6]];
+/// let labels = [0, 0, 1];
+/// let compared = compare(
+///     &Predictions::from_probs(sharp.view(), &labels)?,
+///     &Predictions::from_probs(vague.view(), &labels)?,
+///     &[Metric::Nll],
+///     &MetricOptions::default(),
+///     &BootstrapOptions::default().with_resamples(100),
+/// )?;
+/// assert!(compared[&Metric::Nll].difference.upper < 0.0);
+/// assert!(compared[&Metric::Nll].first_wins > 0.999);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
+///
+/// # Errors
+/// If an option is out of range, or the labels or weights of the two differ.
+pub fn compare(
+    first: &Predictions<'_>,
+    second: &Predictions<'_>,
+    metrics: &[Metric],
+    options: &MetricOptions,
+    how: &BootstrapOptions,
+) -> Result<BTreeMap<Metric, PairedDifference>> {
+    how.validate()?;
+    check_paired(first, second)?;
+    let left = Evaluator::new(first, metrics, options)?;
+    let right = Evaluator::new(second, metrics, options)?;
+    let left_values = &left.values(&[first.weights()])[0];
+    let right_values = &right.values(&[second.weights()])[0];
+    // Both draw the same rows: resamples depend on the seed and on weights that were found to be equal.
+    let left_resampled = resample(&left, first, how);
+    let right_resampled = resample(&right, second, how);
+    let pairs = || left_resampled.iter().zip(&right_resampled);
+    let compared = metrics.iter().enumerate().map(|(place, &metric)| {
+        let differences: Vec<f64> = pairs()
+            .map(|(l, r)| difference(l[place], r[place]))
+            .collect();
+        let sign = if metric.higher_is_better() { -1.0 } else { 1.0 };
+        let share = |wins: &dyn Fn(f64) -> bool| {
+            let count = differences.iter().filter(|&&d| wins(sign * d)).count();
+            count as f64 / differences.len() as f64
+        };
+        let compared = PairedDifference {
+            first_wins: share(&|d| d < 0.0),
+            second_wins: share(&|d| d > 0.0),
+            difference: interval(
+                difference(left_values[place], right_values[place]),
+                differences,
+                how.level,
+            ),
+        };
+        (metric, compared)
+    });
+    Ok(compared.collect())
+}
+
+/// Two infinite losses are a tie, not an unknown.
+fn difference(left: f64, right: f64) -> f64 {
+    if left.is_infinite() && right.is_infinite() {
+        0.0
+    } else {
+        left - right
+    }
+}
+
+fn check_paired(first: &Predictions<'_>, second: &Predictions<'_>) -> Result<()> {
+    let unpaired = |what, row| Err(Error::UnpairedPredictions { what, row });
+    if first.rows() != second.rows() {
+        return unpaired("numbers of rows", None);
+    }
+    let labels = first.labels().iter().zip(second.labels());
+    if let Some(row) = labels.into_iter().position(|(a, b)| a != b) {
+        return unpaired("labels", Some(row));
+    }
+    let weight = |p: &Predictions<'_>, row: usize| p.weights().map_or(1.0, |w| w[row]).to_bits();
+    match (0..first.rows()).find(|&row| weight(first, row) != weight(second, row)) {
+        Some(row) => unpaired("weights", Some(row)),
+        None => Ok(()),
+    }
+}
+
+/// The metrics on every resample.
+fn resample(
+    evaluator: &Evaluator<'_, '_>,
+    predictions: &Predictions<'_>,
+    how: &BootstrapOptions,
+) -> Vec<Vec<f64>> {
+    // As many resamples at a time as 64 MB of weights hold: metrics of single classes go through the
+    // matrix once for all of them.
+    let at_once = ((1 << 23) / predictions.rows()).clamp(1, 64);
+    let mut values = Vec::with_capacity(how.resamples);
+    for start in (0..how.resamples).step_by(at_once) {
+        let end = how.resamples.min(start + at_once);
+        let weightings: Vec<Vec<f64>> = (start..end)
+            .into_par_iter()
+            .map(|index| draw(predictions, how.seed, index as u64))
+            .collect();
+        let weightings: Vec<Option<&[f64]>> = weightings.iter().map(|w| Some(&w[..])).collect();
+        values.extend(evaluator.values(&weightings));
+    }
+    values
+}
+
+/// How much every row weighs in a resample: its own weight times how often it was drawn.
+fn draw(predictions: &Predictions<'_>, seed: u64, index: u64) -> Vec<f64> {
+    let rows = predictions.rows();
+    // A generator for each resample: threads share none.
+    let mut rng = Rng::new(seed ^ index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    loop {
+        let mut weights = vec![0.0; rows];
+        for _ in 0..rows {
+            weights[rng.below(rows)] += 1.0;
+        }
+        if let Some(own) = predictions.weights() {
+            for (weight, own) in weights.iter_mut().zip(own) {
+                *weight *= own;
+            }
+            // Only rows of weight 0 were drawn: nothing can be computed from those.
+            if weights.iter().all(|&w| w <= 0.0) {
+                continue;
+            }
+        }
+        return weights;
+    }
+}
+
+fn interval(value: f64, mut resampled: Vec<f64>, level: f64) -> Interval {
+    resampled.sort_by(f64::total_cmp);
+    let tail = (1.0 - level) / 2.0;
+    Interval {
+        value,
+        lower: quantile(&resampled, tail),
+        upper: quantile(&resampled, 1.0 - tail),
+    }
+}
+
+/// The quantile of sorted values, interpolated linearly between the two nearest.
+pub(crate) fn quantile(sorted: &[f64], q: f64) -> f64 {
+    let position = q * (sorted.len() - 1) as f64;
+    let below = position.floor() as usize;
+    let above = (below + 1).min(sorted.len() - 1);
+    let fraction = position - below as f64;
+    if fraction <= 0.0 {
+        return sorted[below];
+    }
+    sorted[below] + (sorted[above] - sorted[below]) * fraction
+}

@@ -1,0 +1,160 @@
+//! The inner loops of the metrics, compiled for the vector instructions there are.
+
+use crate::math::exp::exp_f64;
+use crate::math::simd::vectorized;
+
+const LANES: usize = 8;
+
+vectorized! {
+    /// Copies 32-bit values into 64 bits.
+    pub(crate) fn widen(source: &[f32], target: &mut [f64]) {
+        for (target, &value) in target.iter_mut().zip(source) {
+            *target = f64::from(value);
+        }
+    }
+}
+
+vectorized! {
+    /// e^(score − max) · scale: to the bit what the row's exponentials times its scale are.
+    pub(crate) fn probabilities(scores: &[f32], max: f64, scale: f64, target: &mut [f64]) {
+        for (target, &score) in target.iter_mut().zip(scores) {
+            *target = exp_f64(f64::from(score) - max) * scale;
+        }
+    }
+}
+
+vectorized! {
+    /// Σ (scale · value)².
+    pub(crate) fn sum_of_squares(values: &[f64], scale: f64) -> f64 {
+        let mut lanes = [0.0; LANES];
+        let mut chunks = values.chunks_exact(LANES);
+        for chunk in &mut chunks {
+            for (lane, &value) in lanes.iter_mut().zip(chunk) {
+                let p = value * scale;
+                *lane += p * p;
+            }
+        }
+        for (lane, &value) in lanes.iter_mut().zip(chunks.remainder()) {
+            let p = value * scale;
+            *lane += p * p;
+        }
+        lanes.iter().sum()
+    }
+}
+
+vectorized! {
+    /// Σ aᵢ bᵢ.
+    pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
+        let mut lanes = [0.0; LANES];
+        let mut left = a.chunks_exact(LANES);
+        let mut right = b.chunks_exact(LANES);
+        for (a, b) in (&mut left).zip(&mut right) {
+            for ((lane, &a), &b) in lanes.iter_mut().zip(a).zip(b) {
+                *lane += a * b;
+            }
+        }
+        for ((lane, &a), &b) in lanes.iter_mut().zip(left.remainder()).zip(right.remainder()) {
+            *lane += a * b;
+        }
+        lanes.iter().sum()
+    }
+}
+
+vectorized! {
+    /// The largest of some values that are not NaN.
+    pub(crate) fn largest(values: &[f64]) -> f64 {
+        let mut lanes = [f64::NEG_INFINITY; LANES];
+        let mut chunks = values.chunks_exact(LANES);
+        for chunk in &mut chunks {
+            for (lane, &value) in lanes.iter_mut().zip(chunk) {
+                *lane = if value > *lane { value } else { *lane };
+            }
+        }
+        let mut largest = f64::NEG_INFINITY;
+        for &value in lanes.iter().chain(chunks.remainder()) {
+            largest = if value > largest { value } else { largest };
+        }
+        largest
+    }
+}
+
+/// The first class with the largest value, and how many classes come before the label.
+#[inline(always)]
+fn rank<T: Copy + PartialOrd>(values: &[T], label: usize, largest: T) -> (u32, u32) {
+    let own = values[label];
+    let mut first = u32::MAX;
+    let mut before = 0;
+    // Two loops, so that neither has to compare the index with the label.
+    for (class, &value) in values[..label].iter().enumerate() {
+        first = first.min(if value >= largest {
+            class as u32
+        } else {
+            u32::MAX
+        });
+        before += u32::from(value >= own);
+    }
+    let offset = label as u32;
+    for (class, &value) in values[label..].iter().enumerate() {
+        first = first.min(if value >= largest {
+            offset + class as u32
+        } else {
+            u32::MAX
+        });
+        before += u32::from(value > own);
+    }
+    (first, before)
+}
+
+vectorized! {
+    /// [`rank`] of 32-bit scores.
+    pub(crate) fn rank_narrow(values: &[f32], label: usize, largest: f32) -> (u32, u32) {
+        rank(values, label, largest)
+    }
+}
+
+vectorized! {
+    /// [`rank`] of 64-bit probabilities.
+    pub(crate) fn rank_wide(values: &[f64], label: usize, largest: f64) -> (u32, u32) {
+        rank(values, label, largest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    #[test]
+    fn kernels_agree_with_plain_loops() {
+        let mut rng = Rng::new(4);
+        for len in [1, 2, 7, 8, 9, 33, 1000] {
+            // Few different values, so that there are ties.
+            let values: Vec<f64> = (0..len).map(|_| rng.below(6) as f64 / 4.0).collect();
+            let other: Vec<f64> = (0..len).map(|_| rng.uniform()).collect();
+            let narrow: Vec<f32> = values.iter().map(|&v| v as f32).collect();
+            let mut wide = vec![0.0; len];
+            widen(&narrow, &mut wide);
+            assert_eq!(wide, values);
+
+            let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            assert!((largest(&values) - max).abs() < 1e-300);
+            let squares: f64 = values.iter().map(|v| v * v * 0.25).sum();
+            assert!((sum_of_squares(&values, 0.5) - squares).abs() < 1e-12);
+            let product: f64 = values.iter().zip(&other).map(|(a, b)| a * b).sum();
+            assert!((dot(&values, &other) - product).abs() < 1e-12);
+            probabilities(&narrow, max, 0.5, &mut wide);
+            for (p, v) in wide.iter().zip(&values) {
+                assert!((p - (v - max).exp() * 0.5).abs() < 1e-15);
+            }
+
+            for label in 0..len.min(20) {
+                let mut order: Vec<usize> = (0..len).collect();
+                order.sort_by(|&a, &b| values[b].total_cmp(&values[a]).then(a.cmp(&b)));
+                let before = order.iter().position(|&class| class == label).unwrap();
+                let expected = (order[0] as u32, before as u32);
+                assert_eq!(rank_wide(&values, label, max), expected);
+                assert_eq!(rank_narrow(&narrow, label, max as f32), expected);
+            }
+        }
+    }
+}

@@ -1,0 +1,465 @@
+//! Predicted probabilities with their labels, from scores or as a model emits them.
+
+use ndarray::ArrayView2;
+use rayon::prelude::*;
+
+use super::kernels;
+use crate::data::{
+    Dataset, NORMALISATION_TOLERANCE, ScoreArray, ScoreKind, check_labels, check_weights,
+};
+use crate::error::{Error, Result};
+use crate::math::softmax;
+
+/// Rows of predicted probabilities with labels and, if rows do not count alike, weights.
+///
+/// Every metric reads its rows from here, one at a time in 64 bits; the N×K matrix of probabilities is
+/// never built. Scores of a [`Dataset`] go through the softmax; probabilities are used as given, without
+/// being divided by their sum, so that metrics equal those of packages that do the same.
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::metrics::{Predictions, accuracy};
+///
+/// let probs = array![[0.7_f64, 0.2, 0.1], [0.1, 0.5, 0.4]];
+/// let predictions = Predictions::from_probs(probs.view(), &[0, 2])?;
+/// assert!((accuracy(&predictions) - 0.5).abs() < 1e-15);
+///
+/// let predictions = predictions.with_weights(vec![3.0, 1.0])?;
+/// assert!((accuracy(&predictions) - 0.75).abs() < 1e-15);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Predictions<'a> {
+    source: Source<'a>,
+    rows: usize,
+    classes: usize,
+    labels: Labels<'a>,
+    weights: Option<Weights<'a>>,
+}
+
+#[derive(Debug, Clone)]
+enum Source<'a> {
+    /// Logits or log-probabilities, row by row.
+    Scores(&'a [f32]),
+    Probs(ScoreArray<'a>),
+}
+
+type Labels<'a> = std::borrow::Cow<'a, [u32]>;
+type Weights<'a> = std::borrow::Cow<'a, [f64]>;
+
+/// What turns a row's exponentials into probabilities and its scores into logarithms of them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Normaliser {
+    /// The largest score, subtracted before the exponential; 0 for probabilities.
+    pub(crate) max: f64,
+    /// What the exponentials are multiplied by; 1 for probabilities.
+    pub(crate) scale: f64,
+}
+
+/// One row's part of every metric that is a mean over rows or looks at the predicted class alone.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct RowStat {
+    /// The largest probability.
+    pub confidence: f64,
+    /// −log of the label's probability; infinite if that is 0.
+    pub nll: f64,
+    /// Σⱼ (pⱼ − 1{y = j})².
+    pub brier: f64,
+    /// The most probable class, the smallest of several.
+    pub predicted: u32,
+    /// How many classes come before the label, in order of probability and then of index.
+    pub rank: u32,
+}
+
+impl RowStat {
+    /// Whether the prediction is right.
+    pub fn hit(&self) -> bool {
+        self.rank == 0
+    }
+}
+
+impl<'a> Predictions<'a> {
+    /// The predictions of a dataset: the softmax of its scores, in 64 bits.
+    pub fn from_dataset(data: &'a Dataset<'_>) -> Self {
+        Self {
+            source: Source::Scores(data.scores().as_slice()),
+            rows: data.rows(),
+            classes: data.classes(),
+            labels: data.labels().into(),
+            weights: data.weights().map(Into::into),
+        }
+    }
+
+    /// Probabilities as a model emits them, N×K, in any of the float types.
+    ///
+    /// A label's probability may be 0; [`nll`](super::nll) says what comes of it.
+    ///
+    /// # Errors
+    /// Names the first offending row: a NaN, a negative probability, a row that does not sum to 1 within
+    /// [`NORMALISATION_TOLERANCE`], a label that is not a class; or if there are no rows, fewer than two
+    /// classes or another number of labels.
+    pub fn from_probs<L: Copy + TryInto<i64>>(
+        probs: impl Into<ScoreArray<'a>>,
+        labels: &[L],
+    ) -> Result<Self> {
+        let probs = probs.into();
+        let (rows, classes) = probs.dim();
+        if classes < 2 {
+            return Err(Error::TooFewClasses { classes });
+        }
+        if rows == 0 {
+            return Err(Error::NoRows);
+        }
+        let labels = check_labels(labels, rows, classes)?;
+        let predictions = Self {
+            source: Source::Probs(probs),
+            rows,
+            classes,
+            labels: labels.into(),
+            weights: None,
+        };
+        (0..rows)
+            .into_par_iter()
+            .with_min_len(64)
+            .map_init(
+                || vec![0.0; classes],
+                |buffer, row| {
+                    predictions.exponentials(row, buffer);
+                    check_probs(row, buffer)
+                },
+            )
+            .find_map_first(Result::err)
+            .map_or(Ok(predictions), Err)
+    }
+
+    /// Lets row i count `weights[i]` times; weights that are there already are replaced.
+    ///
+    /// # Errors
+    /// If the counts differ, a weight is negative or not finite, or all are zero.
+    pub fn with_weights(mut self, weights: Vec<f64>) -> Result<Self> {
+        check_weights(&weights, self.rows)?;
+        self.weights = Some(weights.into());
+        Ok(self)
+    }
+
+    /// N, the number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// K, the number of classes.
+    pub fn classes(&self) -> usize {
+        self.classes
+    }
+
+    /// The labels, each below K.
+    pub fn labels(&self) -> &[u32] {
+        &self.labels
+    }
+
+    /// The weights, if rows do not count alike.
+    pub fn weights(&self) -> Option<&[f64]> {
+        self.weights.as_deref()
+    }
+
+    /// Writes one row of K probabilities.
+    ///
+    /// # Panics
+    /// If there is no such row, or `target` is of another length.
+    pub fn probabilities(&self, row: usize, target: &mut [f64]) {
+        let Normaliser { scale, .. } = self.exponentials(row, target);
+        for value in target {
+            *value *= scale;
+        }
+    }
+
+    /// What every row adds to the metrics that are means over rows or look at the predicted class.
+    pub fn row_stats(&self) -> Vec<RowStat> {
+        (0..self.rows)
+            .into_par_iter()
+            .with_min_len(64)
+            .map_init(
+                || vec![0.0; self.classes],
+                |buffer, row| {
+                    let normaliser = self.exponentials(row, buffer);
+                    self.row_stat(row, normaliser, buffer)
+                },
+            )
+            .collect()
+    }
+
+    /// A row's statistics from its exponentials, which are left as they are.
+    pub(crate) fn row_stat(
+        &self,
+        row: usize,
+        normaliser: Normaliser,
+        buffer: &mut [f64],
+    ) -> RowStat {
+        let label = self.labels[row] as usize;
+        let Normaliser { max, scale } = normaliser;
+        // The label's term is kept out of the sum of squares: adding it as p² − 2p + 1 would cancel.
+        let label_exponential = std::mem::replace(&mut buffer[label], 0.0);
+        let others = kernels::sum_of_squares(buffer, scale);
+        buffer[label] = label_exponential;
+        let p_label = label_exponential * scale;
+        let brier = others + (1.0 - p_label) * (1.0 - p_label);
+
+        let (predicted, rank, confidence, nll) = match self.scores_row(row) {
+            Some(scores) => {
+                let (predicted, rank) = kernels::rank_narrow(scores, label, max as f32);
+                let nll = (max - f64::from(scores[label])) - scale.ln();
+                (predicted, rank, scale, nll)
+            }
+            None => {
+                let largest = kernels::largest(buffer);
+                let (predicted, rank) = kernels::rank_wide(buffer, label, largest);
+                (predicted, rank, largest, -p_label.ln())
+            }
+        };
+        RowStat {
+            confidence,
+            // −ln 1 is −0, which would print as such.
+            nll: nll.max(0.0),
+            brier,
+            predicted,
+            rank,
+        }
+    }
+
+    /// Fills a buffer with a row's e^(score − max), or its probabilities as given.
+    pub(crate) fn exponentials(&self, row: usize, buffer: &mut [f64]) -> Normaliser {
+        if let Some(scores) = self.scores_row(row) {
+            kernels::widen(scores, buffer);
+            let (max, sum) = softmax::exponentials(buffer);
+            let scale = 1.0 / sum;
+            return Normaliser { max, scale };
+        }
+        self.copy_probs(row, 0, buffer);
+        Normaliser {
+            max: 0.0,
+            scale: 1.0,
+        }
+    }
+
+    /// Fills a buffer with the probabilities of neighbouring classes, given the row's normaliser.
+    pub(crate) fn part(
+        &self,
+        row: usize,
+        first: usize,
+        normaliser: Normaliser,
+        buffer: &mut [f64],
+    ) {
+        match self.scores_row(row) {
+            Some(scores) => {
+                let scores = &scores[first..][..buffer.len()];
+                kernels::probabilities(scores, normaliser.max, normaliser.scale, buffer);
+            }
+            None => self.copy_probs(row, first, buffer),
+        }
+    }
+
+    fn scores_row(&self, row: usize) -> Option<&[f32]> {
+        match &self.source {
+            Source::Scores(values) => Some(&values[row * self.classes..][..self.classes]),
+            Source::Probs(_) => None,
+        }
+    }
+
+    fn copy_probs(&self, row: usize, first: usize, buffer: &mut [f64]) {
+        fn copy<T: Copy>(
+            values: ArrayView2<'_, T>,
+            (row, first): (usize, usize),
+            to_f64: impl Fn(T) -> f64,
+            buffer: &mut [f64],
+        ) {
+            let values = values.row(row);
+            for (target, &value) in buffer.iter_mut().zip(values.iter().skip(first)) {
+                // Adding 0 turns −0, which sorts before 0 by its bits, into 0.
+                *target = to_f64(value) + 0.0;
+            }
+        }
+        let at = (row, first);
+        match &self.source {
+            Source::Scores(_) => unreachable!("scores are not probabilities"),
+            Source::Probs(ScoreArray::F32(values)) => copy(*values, at, f64::from, buffer),
+            Source::Probs(ScoreArray::Owned(values)) => copy(values.view(), at, f64::from, buffer),
+            Source::Probs(ScoreArray::F64(values)) => copy(*values, at, |v| v, buffer),
+            Source::Probs(ScoreArray::F16(values)) => copy(*values, at, f64::from, buffer),
+            Source::Probs(ScoreArray::Bf16(values)) => copy(*values, at, f64::from, buffer),
+        }
+    }
+}
+
+impl<'a> From<&'a Dataset<'_>> for Predictions<'a> {
+    fn from(data: &'a Dataset<'_>) -> Self {
+        Self::from_dataset(data)
+    }
+}
+
+fn check_probs(row: usize, probs: &[f64]) -> Result<()> {
+    let mut largest = 0;
+    for (column, &value) in probs.iter().enumerate() {
+        if value.is_nan() {
+            return Err(Error::NanScore { row, column });
+        }
+        if value < 0.0 {
+            return Err(Error::NegativeProbability { row, column, value });
+        }
+        if value > probs[largest] {
+            largest = column;
+        }
+    }
+    let sum: f64 = probs.iter().sum();
+    if (sum - 1.0).abs() <= NORMALISATION_TOLERANCE {
+        return Ok(());
+    }
+    Err(Error::NotNormalised {
+        row,
+        column: largest,
+        sum,
+        kind: ScoreKind::Probs,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Scores;
+    use ndarray::{Array2, array};
+
+    #[test]
+    fn a_row_of_scores_gives_what_the_formulas_say() {
+        let logits = array![[1.0_f32, 3.0, 3.0, -2.0], [0.0, 0.0, 0.0, 0.0]];
+        let scores = Scores::new(ScoreKind::Logits, logits.view()).unwrap();
+        let data = Dataset::new(scores, &[2, 3]).unwrap();
+        let predictions = Predictions::from(&data);
+        let stats = predictions.row_stats();
+
+        let sum: f64 = logits.row(0).iter().map(|&v| f64::from(v).exp()).sum();
+        let p = logits.row(0).mapv(|v| f64::from(v).exp() / sum);
+        assert!((stats[0].confidence - p[1]).abs() < 1e-15);
+        assert_eq!(
+            (stats[0].predicted, stats[0].rank),
+            (1, 1),
+            "ties go to the smaller class"
+        );
+        assert!((stats[0].nll + p[2].ln()).abs() < 1e-15);
+        let brier = p[0] * p[0] + p[1] * p[1] + (1.0 - p[2]) * (1.0 - p[2]) + p[3] * p[3];
+        assert!((stats[0].brier - brier).abs() < 1e-15);
+        assert_eq!((stats[1].predicted, stats[1].rank), (0, 3));
+
+        let mut row = [0.0; 4];
+        predictions.probabilities(0, &mut row);
+        let mut part = [0.0; 2];
+        let normaliser = predictions.exponentials(0, &mut [0.0; 4]);
+        predictions.part(0, 1, normaliser, &mut part);
+        assert_eq!(
+            part,
+            row[1..3],
+            "both ways of reading a probability agree to the bit"
+        );
+    }
+
+    #[test]
+    fn scores_whose_exponentials_underflow_keep_their_order_and_likelihood() {
+        let logits = array![[0.0_f32, -2000.0, -1000.0]];
+        let scores = Scores::new(ScoreKind::Logits, logits.view()).unwrap();
+        let data = Dataset::new(scores, &[1]).unwrap();
+        let stat = Predictions::from(&data).row_stats()[0];
+        assert_eq!(stat.rank, 2);
+        assert!((stat.nll - 2000.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn probabilities_are_used_as_given_in_every_type_and_layout() {
+        let probs = array![[0.5_f64, 0.25, 0.2495], [0.125, 0.125, 0.75]];
+        let narrow = probs.mapv(|v| v as f32);
+        let labels = [0_u8, 2];
+        let wide = Predictions::from_probs(probs.view(), &labels)
+            .unwrap()
+            .row_stats();
+        assert!((wide[0].confidence - 0.5).abs() < 1e-16);
+        assert!((wide[1].nll + 0.75_f64.ln()).abs() < 1e-15);
+        let owned = Predictions::from_probs(narrow.clone(), &labels)
+            .unwrap()
+            .row_stats();
+        assert!((owned[0].brier - wide[0].brier).abs() < 1e-7);
+        let columns: Array2<f64> = probs.t().as_standard_layout().into_owned();
+        let transposed = Predictions::from_probs(columns.t(), &labels)
+            .unwrap()
+            .row_stats();
+        assert_eq!(transposed, wide);
+    }
+
+    #[test]
+    fn what_is_not_a_probability_is_refused() {
+        let build = |p: Array2<f64>, labels: &[i64]| {
+            Predictions::from_probs(p.view(), labels)
+                .map(|_| ())
+                .unwrap_err()
+        };
+        let good = array![[0.5, 0.5], [0.25, 0.75]];
+        assert_eq!(
+            build(good.clone(), &[0]),
+            Error::LengthMismatch {
+                what: "labels",
+                found: 1,
+                rows: 2
+            }
+        );
+        assert_eq!(
+            build(good.clone(), &[0, -1]),
+            Error::LabelOutOfRange {
+                row: 1,
+                label: -1,
+                classes: 2
+            }
+        );
+        assert_eq!(
+            build(array![[0.5, f64::NAN]], &[0]),
+            Error::NanScore { row: 0, column: 1 }
+        );
+        assert_eq!(
+            build(array![[1.5, -0.5]], &[0]),
+            Error::NegativeProbability {
+                row: 0,
+                column: 1,
+                value: -0.5
+            }
+        );
+        assert!(matches!(
+            build(array![[0.5, 0.5], [0.3, 0.6]], &[0, 0]),
+            Error::NotNormalised {
+                row: 1,
+                column: 1,
+                ..
+            }
+        ));
+        assert_eq!(
+            build(array![[1.0], [1.0]], &[0, 0]),
+            Error::TooFewClasses { classes: 1 }
+        );
+        assert_eq!(build(Array2::zeros((0, 2)), &[]), Error::NoRows);
+        let weighted = |weights| {
+            let predictions = Predictions::from_probs(good.view(), &[0, 1]).unwrap();
+            predictions.with_weights(weights).map(|_| ()).unwrap_err()
+        };
+        assert_eq!(
+            weighted(vec![1.0]),
+            Error::LengthMismatch {
+                what: "weights",
+                found: 1,
+                rows: 2
+            }
+        );
+        assert_eq!(
+            weighted(vec![1.0, -1.0]),
+            Error::InvalidWeight {
+                row: 1,
+                value: -1.0
+            }
+        );
+        assert_eq!(weighted(vec![0.0, 0.0]), Error::ZeroWeights);
+    }
+}

@@ -1,0 +1,191 @@
+//! The numbers behind a reliability diagram.
+
+use serde::{Deserialize, Serialize};
+
+use super::binning::{BinSum, Binning, Sorted, edge};
+use super::classwise::sorted_column;
+use super::metric::MetricOptions;
+use super::predictions::Predictions;
+use super::top_label::TopLabel;
+use crate::error::{Error, Result};
+
+/// The two-sided 95 % point of the normal distribution.
+const Z_95: f64 = 1.959_963_984_540_054;
+
+/// Which probability is compared with which outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Target {
+    /// The probability of the predicted class, with whether the prediction is right.
+    TopLabel,
+    /// The probability of one class, with whether it is the label.
+    Class(usize),
+}
+
+/// One bin of a reliability diagram.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ReliabilityBin {
+    /// Where the bin begins.
+    pub lower: f64,
+    /// Where the bin ends.
+    pub upper: f64,
+    /// Rows with a positive weight.
+    pub count: u64,
+    /// The share of the total weight.
+    pub share: f64,
+    /// What there is to say about the rows, if there are any.
+    pub filled: Option<FilledBin>,
+}
+
+/// The rows of a bin that is not empty.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct FilledBin {
+    /// The mean probability.
+    pub confidence: f64,
+    /// How often the outcome occurred.
+    pub accuracy: f64,
+    /// `confidence` − `accuracy`: above 0 is overconfident, as in the figures of Maddox et al. (2019).
+    pub gap: f64,
+    /// The 95 % Wilson interval of the accuracy.
+    pub interval: (f64, f64),
+}
+
+/// The bins of a reliability diagram, in ascending order.
+///
+/// Σ share · |gap| over [`Binning::EqualWidth`] bins of the top label is the [`ece`](super::ece).
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::metrics::{Binning, MetricOptions, Predictions, Reliability, Target, ece};
+///
+/// let probs = array![[0.7_f64, 0.3], [0.69, 0.31], [0.2, 0.8]];
+/// let predictions = Predictions::from_probs(probs.view(), &[0, 1, 1])?;
+/// let options = MetricOptions::default();
+/// let diagram = Reliability::new(&predictions, Target::TopLabel, Binning::EqualWidth, &options)?;
+/// assert_eq!(diagram.bins.len(), 15);
+/// let filled: Vec<_> = diagram.bins.iter().filter_map(|bin| bin.filled).collect();
+/// assert!((filled[0].accuracy - 0.5).abs() < 1e-15);
+/// assert!((diagram.error() - ece(&predictions, &options)?).abs() < 1e-15);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Reliability {
+    /// What the bins are about.
+    pub target: Target,
+    /// How they were cut.
+    pub binning: Binning,
+    /// The bins.
+    pub bins: Vec<ReliabilityBin>,
+}
+
+impl Reliability {
+    /// Sorts the rows into bins.
+    ///
+    /// Equal-mass bins that would be empty, because equal confidences span several of them, are left out.
+    /// Weights are counts, in the Wilson interval too.
+    ///
+    /// # Errors
+    /// If an option is out of range or the class is not one of the predictions'.
+    pub fn new(
+        predictions: &Predictions<'_>,
+        target: Target,
+        binning: Binning,
+        options: &MetricOptions,
+    ) -> Result<Self> {
+        options.validate()?;
+        let bins = match target {
+            Target::TopLabel => {
+                let top = TopLabel::new(&predictions.row_stats());
+                let weight = top.in_order(predictions.weights());
+                bins_of(&top.sorted(weight.as_deref()), binning, options.bins)
+            }
+            Target::Class(class) => {
+                if class >= predictions.classes() {
+                    return Err(Error::InvalidParameter {
+                        name: "class",
+                        value: class.to_string(),
+                        expected: "a class of the predictions",
+                    });
+                }
+                let (confidence, hit, weight) = sorted_column(predictions, class);
+                let rows = Sorted::new(&confidence, &hit, weight.as_deref());
+                bins_of(&rows, binning, options.bins)
+            }
+        };
+        Ok(Self {
+            target,
+            binning,
+            bins,
+        })
+    }
+
+    /// Σ share · |gap|.
+    pub fn error(&self) -> f64 {
+        let gap = |bin: &ReliabilityBin| bin.filled.map_or(0.0, |filled| filled.gap.abs());
+        self.bins.iter().map(|bin| bin.share * gap(bin)).sum()
+    }
+}
+
+fn bins_of(rows: &Sorted<'_>, binning: Binning, bins: usize) -> Vec<ReliabilityBin> {
+    let edges: Vec<f64> = match binning {
+        Binning::EqualWidth => (0..=bins).map(|i| edge(i, bins)).collect(),
+        // The last bin is the point 1.
+        Binning::LeftClosed if bins > 1 => {
+            (0..bins).map(|i| edge(i, bins - 1)).chain([1.0]).collect()
+        }
+        Binning::LeftClosed => vec![0.0, 1.0],
+        Binning::EqualMass => {
+            let inner = rows.equal_mass_edges(bins);
+            [0.0].into_iter().chain(inner).chain([1.0]).collect()
+        }
+    };
+    let sums = rows.bin_sums(binning, bins);
+    let total: f64 = sums.iter().map(|bin| bin.weight).sum();
+    let bins = edges.windows(2).zip(&sums);
+    bins.filter(|(_, sum)| binning != Binning::EqualMass || !sum.is_empty())
+        .map(|(edges, sum)| ReliabilityBin {
+            lower: edges[0],
+            upper: edges[1],
+            count: sum.rows,
+            share: sum.weight / total,
+            filled: (!sum.is_empty()).then(|| filled(sum)),
+        })
+        .collect()
+}
+
+fn filled(sum: &BinSum) -> FilledBin {
+    let accuracy = sum.hits / sum.weight;
+    FilledBin {
+        confidence: sum.confidence / sum.weight,
+        accuracy,
+        gap: sum.gap(),
+        interval: wilson_interval(sum.hits, sum.weight),
+    }
+}
+
+/// The 95 % Wilson score interval of a share, given how often something occurred in how many trials.
+///
+/// (k + z²/2 ± z √(k(n−k)/n + z²/4)) / (n + z²) with z = 1.96; unlike the normal one it stays within
+/// \[0, 1\] and does not vanish for k = 0 or k = n. Neither count has to be whole.
+///
+/// ```
+/// use ordercal::metrics::wilson_interval;
+///
+/// let (lower, upper) = wilson_interval(0.0, 10.0);
+/// assert!(lower < 1e-15 && (upper - 0.2775).abs() < 1e-4);
+/// ```
+pub fn wilson_interval(occurrences: f64, trials: f64) -> (f64, f64) {
+    let squared = Z_95 * Z_95;
+    let spread = occurrences * (trials - occurrences) / trials + squared / 4.0;
+    let middle = occurrences + squared / 2.0;
+    let half = Z_95 * spread.max(0.0).sqrt();
+    let scale = trials + squared;
+    (
+        ((middle - half) / scale).max(0.0),
+        ((middle + half) / scale).min(1.0),
+    )
+}

@@ -1,0 +1,184 @@
+//! The smooth calibration error: residuals on a grid, smoothed by a reflected Gaussian kernel.
+
+use std::f64::consts::TAU;
+
+use super::binning::Sorted;
+use super::kernels;
+
+/// The smallest kernel width that is tried.
+const SMALLEST_WIDTH: f64 = 0.001;
+/// How often the interval of widths is halved.
+const HALVINGS: usize = 10;
+/// Added to the density, as relplot does, so that empty stretches do not divide by zero.
+const DENSITY_FLOOR: f64 = 1e-4;
+/// Where the kernel is cut off, in widths: e^(−9²/2) is below 3e-18.
+const REACH: f64 = 9.0;
+
+/// Residuals and weights, split linearly between the neighbouring nodes of a grid over [0, 1].
+#[derive(Debug, Clone)]
+pub(crate) struct Grid {
+    pub(crate) residual: Vec<f64>,
+    pub(crate) weight: Vec<f64>,
+}
+
+impl Grid {
+    fn new(rows: &Sorted<'_>, intervals: usize) -> Self {
+        let mut grid = Self {
+            residual: vec![0.0; intervals + 1],
+            weight: vec![0.0; intervals + 1],
+        };
+        for (row, (&confidence, &hit)) in rows.confidence.iter().zip(rows.hit).enumerate() {
+            let weight = rows.weight.map_or(1.0, |w| w[row]);
+            let (node, fraction) = locate(confidence, intervals);
+            let residual = weight * (confidence - hit);
+            grid.residual[node] += (1.0 - fraction) * residual;
+            grid.residual[node + 1] += fraction * residual;
+            grid.weight[node] += (1.0 - fraction) * weight;
+            grid.weight[node + 1] += fraction * weight;
+        }
+        grid
+    }
+}
+
+/// The node below a confidence and how far it is on the way to the next.
+pub(crate) fn locate(confidence: f64, intervals: usize) -> (usize, f64) {
+    let position = confidence * intervals as f64;
+    let node = (position as usize).min(intervals - 1);
+    (node, position - node as f64)
+}
+
+/// The number of grid intervals for a kernel width.
+pub(crate) fn grid_intervals(width: f64) -> usize {
+    let points = (20.0 / width).round_ties_even() as usize;
+    points.max(2000) / 2
+}
+
+/// The fixed point of width ↦ error, as [`sm_ece`](super::sm_ece) describes.
+pub(crate) fn smooth_error(rows: &Sorted<'_>) -> f64 {
+    // Most widths share the coarsest grid.
+    let mut cached: Option<Grid> = None;
+    fixed_point(|width| {
+        let intervals = grid_intervals(width);
+        let grid = match cached.take() {
+            Some(grid) if grid.weight.len() == intervals + 1 => grid,
+            _ => Grid::new(rows, intervals),
+        };
+        let error = error_at(&grid, width);
+        cached = Some(grid);
+        error
+    })
+    .0
+}
+
+/// The error at the width that is closest above it, and that width.
+pub(crate) fn fixed_point(mut error_at_width: impl FnMut(f64) -> f64) -> (f64, f64) {
+    let (mut above, mut below) = (1.0, 0.0);
+    if error_at_width(above) <= above {
+        for _ in 0..HALVINGS {
+            let middle = (above + below) / 2.0;
+            if middle < SMALLEST_WIDTH || middle < error_at_width(middle) {
+                below = middle;
+            } else {
+                above = middle;
+            }
+        }
+    }
+    (error_at_width(above), above)
+}
+
+/// Σ |smoothed residual| / Σ (smoothed density + floor), over evenly spaced points.
+pub(crate) fn error_at(grid: &Grid, width: f64) -> f64 {
+    let intervals = grid.weight.len() - 1;
+    let kernel = Kernel::new(width, intervals);
+    let residual = Smoothed::new(&grid.residual, &kernel);
+    let density = Smoothed::new(&grid.weight, &kernel);
+    let points = ((10.0 / width).round_ties_even() as usize).max(200);
+    let step = 1.0 / (points - 1) as f64;
+    let (mut errors, mut densities) = (0.0, 0.0);
+    // Neighbouring points share nodes: the last two values are kept.
+    let mut last = [(usize::MAX, 0.0, 0.0); 2];
+    for point in 0..points {
+        let at = if point + 1 == points {
+            1.0
+        } else {
+            point as f64 * step
+        };
+        let (node, fraction) = locate(at, intervals);
+        let mut value = |node: usize| {
+            if let Some(&(_, r, d)) = last.iter().find(|entry| entry.0 == node) {
+                return (r, d);
+            }
+            let (r, d) = (residual.at(node), density.at(node));
+            last = [last[1], (node, r, d)];
+            (r, d)
+        };
+        let (r0, d0) = value(node);
+        let (r1, d1) = value(node + 1);
+        errors += (r0 * (1.0 - fraction) + r1 * fraction).abs();
+        densities += d0 * (1.0 - fraction) + d1 * fraction + DENSITY_FLOOR;
+    }
+    errors / densities
+}
+
+/// A Gaussian sampled at the nodes of the grid, centred on ½ and cut off where it vanishes.
+struct Kernel {
+    values: Vec<f64>,
+    /// The index of the first kept value among all nodes.
+    first: usize,
+    /// The number of nodes.
+    nodes: usize,
+}
+
+impl Kernel {
+    fn new(width: f64, intervals: usize) -> Self {
+        let nodes = intervals + 1;
+        let step = 1.0 / intervals as f64;
+        let position = |node: usize| node as f64 * step - 0.5;
+        let first = (0..nodes / 2)
+            .find(|&node| position(node).abs() <= REACH * width)
+            .unwrap_or(nodes / 2 - 1);
+        let values = (first..nodes - first)
+            .map(|node| {
+                let t = position(node);
+                (-t * t / (2.0 * width * width)).exp() / (TAU.sqrt() * width)
+            })
+            .collect();
+        Self {
+            values,
+            first,
+            nodes,
+        }
+    }
+}
+
+/// A function on the grid, continued by reflection at both ends, ready to be convolved.
+struct Smoothed<'a> {
+    extended: Vec<f64>,
+    kernel: &'a Kernel,
+}
+
+impl<'a> Smoothed<'a> {
+    fn new(values: &[f64], kernel: &'a Kernel) -> Self {
+        let nodes = kernel.nodes;
+        let mirrored = values[1..].iter().rev();
+        let after = values[..nodes - 1].iter().rev();
+        Self {
+            extended: mirrored.chain(values).chain(after).copied().collect(),
+            kernel,
+        }
+    }
+
+    /// The convolution at a node. Each kernel value meets the one as far on the other side; the kernel is
+    /// symmetric, so it is read forwards.
+    fn at(&self, node: usize) -> f64 {
+        let Kernel {
+            values,
+            first,
+            nodes,
+        } = self.kernel;
+        // Of an even number of nodes none is at ½, and the kernel lies half a step to one side.
+        let last = node + nodes / 2 + nodes - 1 - first;
+        let start = last + 1 - values.len();
+        kernels::dot(values, &self.extended[start..=last])
+    }
+}

@@ -1,0 +1,143 @@
+//! A row of weight w is a row that is there w times, and the order of the rows does not matter.
+
+use ndarray::{Array2, Axis};
+use ordercal::metrics::{self, Metric, MetricOptions, Predictions};
+
+use crate::{Random, assert_close, dataset, overconfident};
+
+#[test]
+fn whole_weights_are_repeated_rows_for_every_metric() {
+    for (seed, rows, classes) in [(1, 100, 2), (2, 137, 5), (3, 60, 30)] {
+        let (logits, labels) = overconfident(seed, rows, classes, 2.0);
+        let mut random = Random(seed);
+        let weights: Vec<f64> = (0..rows).map(|_| random.below(4) as f64).collect();
+        let repeated: Vec<usize> = weights
+            .iter()
+            .enumerate()
+            .flat_map(|(row, &w)| std::iter::repeat_n(row, w as usize))
+            .collect();
+        let data = dataset(&logits, &labels);
+        let long = data.select(&repeated);
+        let weighted = data.with_weights(weights).expect("weights");
+        for norm in [1.0, 2.0] {
+            let options = MetricOptions::default().with_norm(norm);
+            let all = |p| metrics::evaluate(&p, &Metric::ALL, &options).expect("options");
+            let expected = all(Predictions::from(&long));
+            for (metric, value) in all(Predictions::from(&weighted)) {
+                assert_close(value, expected[&metric], 1e-12, metric.key());
+            }
+        }
+    }
+}
+
+#[test]
+fn only_metrics_that_count_rows_depend_on_the_scale_of_the_weights() {
+    let (logits, labels) = overconfident(4, 200, 6, 2.0);
+    let mut random = Random(4);
+    let weights: Vec<f64> = (0..200).map(|_| random.uniform()).collect();
+    let values = |scale: f64| {
+        let weights = weights.iter().map(|w| w * scale).collect();
+        let data = dataset(&logits, &labels)
+            .with_weights(weights)
+            .expect("weights");
+        let predictions = Predictions::from(&data);
+        metrics::evaluate(&predictions, &Metric::ALL, &MetricOptions::default()).expect("options")
+    };
+    let (one, many) = (values(1.0), values(1000.3));
+    for metric in Metric::ALL {
+        // How sure an accuracy is depends on how many rows there are; relplot adds a constant to them.
+        let counts = matches!(
+            metric,
+            Metric::DebiasedEce | Metric::MarginalCe | Metric::SmEce
+        );
+        if !counts {
+            assert_close(one[&metric], many[&metric], 1e-12, metric.key());
+        }
+    }
+    assert!(one[&Metric::DebiasedEce] < many[&Metric::DebiasedEce]);
+}
+
+#[test]
+fn the_order_of_the_rows_does_not_matter() {
+    let (logits, labels) = overconfident(5, 500, 7, 2.0);
+    // Ties, which an order-dependent rule would show.
+    let logits = logits.mapv(|v| v.round());
+    let data = dataset(&logits, &labels);
+    let mut order: Vec<usize> = (0..500).collect();
+    let mut random = Random(5);
+    for i in (1..500).rev() {
+        order.swap(i, random.below(i + 1));
+    }
+    let shuffled = data.select(&order);
+    let options = MetricOptions::default();
+    let all = |p| metrics::evaluate(&p, &Metric::ALL, &options).expect("options");
+    let expected = all(Predictions::from(&data));
+    for (metric, value) in all(Predictions::from(&shuffled)) {
+        assert_close(value, expected[&metric], 1e-12, metric.key());
+    }
+}
+
+#[test]
+fn the_number_of_threads_does_not_matter() {
+    let (logits, labels) = overconfident(6, 700, 50, 3.0);
+    let data = dataset(&logits, &labels);
+    let values = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .expect("threads");
+        let options = MetricOptions::default();
+        pool.install(|| metrics::evaluate(&Predictions::from(&data), &Metric::ALL, &options))
+            .expect("options")
+    };
+    let bits = |threads| {
+        values(threads)
+            .into_values()
+            .map(f64::to_bits)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(bits(1), bits(2));
+    assert_eq!(bits(1), bits(5));
+}
+
+#[test]
+fn every_plain_function_gives_the_value_of_its_key() {
+    let (logits, labels) = overconfident(8, 300, 6, 2.0);
+    let probs: Array2<f64> = {
+        let e = logits.mapv(|v| f64::from(v).exp());
+        &e / &e.sum_axis(Axis(1)).insert_axis(Axis(1))
+    };
+    let predictions = Predictions::from_probs(probs.view(), &labels).expect("probabilities");
+    let options = MetricOptions::default()
+        .with_bins(11)
+        .with_norm(2.0)
+        .with_top_k(2);
+    let values = metrics::evaluate(&predictions, &Metric::ALL, &options).expect("options");
+    let p = &predictions;
+    let plain = [
+        (Metric::Accuracy, Ok(metrics::accuracy(p))),
+        (Metric::Top5, metrics::top_k_accuracy(p, &options)),
+        (Metric::Nll, metrics::nll(p, &options)),
+        (Metric::Brier, Ok(metrics::brier(p))),
+        (Metric::Ece, metrics::ece(p, &options)),
+        (Metric::Mce, metrics::mce(p, &options)),
+        (Metric::AdaptiveEce, metrics::adaptive_ece(p, &options)),
+        (Metric::ClasswiseEce, metrics::classwise_ece(p, &options)),
+        (
+            Metric::ClasswiseEceSum,
+            metrics::classwise_ece_sum(p, &options),
+        ),
+        (Metric::DebiasedEce, metrics::debiased_ece(p, &options)),
+        (Metric::MarginalCe, metrics::marginal_ce(p, &options)),
+        (Metric::Ks, Ok(metrics::ks(p))),
+        (Metric::SmEce, Ok(metrics::sm_ece(p))),
+    ];
+    assert_eq!(plain.len(), Metric::ALL.len());
+    for (metric, value) in plain {
+        assert_eq!(
+            value.map(f64::to_bits),
+            Ok(values[&metric].to_bits()),
+            "{metric}"
+        );
+    }
+}
