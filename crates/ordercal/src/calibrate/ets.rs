@@ -16,8 +16,8 @@ use crate::traits::{Calibrator, FitReport, Transform, Watch, tell};
 /// Ensemble temperature scaling: w₁ softmax(βx) + w₂ softmax(x) + w₃/K, w ≥ 0 and Σw = 1. Order-preserving.
 ///
 /// β and w maximise the likelihood together. Given β the weights are a convex problem, so the search is
-/// over β alone, from [`Ts`](crate::Ts)'s on; without that last step the uniform part that a few surprising
-/// labels ask for would leave the rest too flat. Each of the three distributions keeps the order of a row,
+/// over β alone, downhill from [`Ts`](crate::Ts)'s: the published two steps (ts, then the weights) leave the
+/// tempered part too flat where a few surprising labels ask for a uniform part. Each of the three distributions keeps the order of a row,
 /// and so does a mixture of them. In a row with masked classes the uniform distribution is that of the
 /// possible ones.
 ///
@@ -194,7 +194,7 @@ impl Calibrator for Ets {
 
 /// How far ln β may go from ts's, and how closely it is determined.
 const REACH: f64 = 2.0;
-const TOLERANCE: f64 = 1e-6;
+const TOLERANCE: f64 = 1e-4;
 
 /// The NLL as a function of β alone: the weights are the best for it.
 struct Profile<'a> {

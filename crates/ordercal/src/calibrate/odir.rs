@@ -13,8 +13,9 @@ use crate::traits::{Calibrator, FitReport, Unwatched, Watch};
 /// Matrix scaling: softmax(Wx + b) on the logits x, with ODIR. Predictions may change.
 ///
 /// Minimises mean NLL + λ/(K(K−1)) Σ_{i≠j} W_ij² + μ/K Σ b_i². The penalties are means over weights and
-/// biases, not sums, so that λ and μ transfer across numbers of classes; the diagonal is free. The fit
-/// starts at temperature scaling, W = βI. [`select::choose`](crate::select::choose) picks λ and μ by cross validation among
+/// biases, not sums, so that λ and μ transfer across numbers of classes; the diagonal is free. (They do not
+/// transfer all the way: the number of weights grows with K², and so does what they can overfit. Choose λ
+/// for your data.) The fit starts at temperature scaling, W = βI. [`select::choose`](crate::select::choose) picks λ and μ by cross validation among
 /// [`grid`](Self::grid).
 ///
 /// M. Kull et al.: *Beyond temperature scaling: Obtaining well-calibrated multi-class probabilities with
@@ -72,14 +73,14 @@ pub struct DirOdir {
     pub optimizer: Lbfgs,
 }
 
-/// Weights that did no harm on any of the sets measured, two of 10 and two of 100 classes; the best are
-/// smaller for fewer classes, see `grid`.
+/// Weights that did no harm on any of the sets measured, two of 10 and two of 100 classes. The best λ is
+/// smaller for fewer classes and larger for more, see `grid`.
 const LAMBDA: f64 = 1e4;
 const MU: f64 = 0.1;
 
 /// The weights that cross validation looks at.
-const LAMBDAS: [f64; 7] = [1e-1, 1.0, 1e1, 1e2, 1e3, 1e4, 1e5];
-const MUS: [f64; 5] = [1e-3, 1e-2, 1e-1, 1.0, 1e1];
+const LAMBDAS: [f64; 10] = [1e-1, 1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8];
+const MUS: [f64; 3] = [1e-3, 1e-1, 1e1];
 
 impl Default for MsOdir {
     fn default() -> Self {
@@ -130,9 +131,8 @@ macro_rules! odir_setters {
                 self
             }
 
-            /// This method with every λ from 0.1 to 100,000 and every μ from 0.001 to 10 in steps of 10:
-            /// candidates for [`select::choose`](crate::select::choose). The more classes, the larger the
-            /// best λ.
+            /// This method with λ from 0.1 to 1e8 in steps of 10 and μ of 0.001, 0.1 and 10: candidates for
+            /// [`select::choose`](crate::select::choose). The more classes, the larger the best λ.
             pub fn grid(&self) -> Vec<Self> {
                 let pairs = LAMBDAS
                     .iter()
