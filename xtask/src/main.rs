@@ -8,6 +8,7 @@ mod hammer;
 mod picture;
 mod quality;
 mod reference_metrics;
+mod speed;
 
 use std::path::{Path, PathBuf};
 
@@ -22,11 +23,15 @@ cargo xtask COMMAND
                                accuracy, changed predictions and seconds; with F, a JSON file of
                                other implementations' figures, beside those. Without F, DIR's
                                sibling reference/calibrators.json is taken if it is there, and
-                               the metrics are compared with reference/metrics.json.
-          [--method JSON]...   only these, e.g. '{\"method\": \"oi\", \"hidden\": [100, 100]}'
+                               the metrics are compared with reference/metrics.json. ms-odir and
+                               dir-odir without weights have them chosen by 5-fold cross validation.
+          [--method M]...      only these: a key, or e.g. '{\"method\": \"oi\", \"hidden\": [100, 100]}'
   demo-data [DIR]              train the demo classifiers again and write their held-out logits to
                                DIR (default demo); installs Debian packages
   picture                      draw docs/reliability.svg, the README's picture
+  speed [--rows N]             fit methods to N rows (default 25000) of overconfident logits of
+          [--classes K]        K classes (default 1000), and print seconds and the most memory
+          [--method M]...      these (default svs)
   hammer [--rows N] [--seed S] the order promise on N hostile rows (default 1000000)";
 
 fn main() -> Result<()> {
@@ -47,7 +52,14 @@ fn main() -> Result<()> {
             let beside =
                 |name: &str| Some(dir.join("../reference").join(name)).filter(|f| f.exists());
             let reference = options.reference.or_else(|| beside("calibrators.json"));
-            quality::run(dir, reference.as_deref(), &options.methods)?;
+            let methods = options.methods.unwrap_or_else(|| {
+                let mut all = ordercal::Method::all();
+                // The projections that other implementations' figures are known of.
+                let projected = ["svs+order", "sms+order"];
+                all.extend(projected.map(|key| ordercal::Method::from_key(key).expect("a key")));
+                all
+            });
+            quality::run(dir, reference.as_deref(), &methods)?;
             match beside("metrics.json") {
                 Some(metrics) if !reference_metrics::check(dir, &metrics)? => {
                     bail!("a metric differs from its reference")
@@ -57,7 +69,13 @@ fn main() -> Result<()> {
         }
         "demo-data" => demo_data::run(options.directory.as_deref().unwrap_or("demo".as_ref())),
         "picture" => picture::run(Path::new("docs/reliability.svg")),
-        "hammer" => hammer::run(options.rows, options.seed),
+        "speed" => {
+            let methods = options
+                .methods
+                .unwrap_or_else(|| vec![ordercal::Svs::default().into()]);
+            speed::run(options.rows.unwrap_or(25_000), options.classes, &methods)
+        }
+        "hammer" => hammer::run(options.rows.unwrap_or(1_000_000), options.seed),
         other => bail!("there is no command {other}\n{HELP}"),
     }
 }
@@ -66,8 +84,9 @@ fn main() -> Result<()> {
 struct Options {
     directory: Option<PathBuf>,
     reference: Option<PathBuf>,
-    methods: Vec<ordercal::Method>,
-    rows: usize,
+    methods: Option<Vec<ordercal::Method>>,
+    rows: Option<usize>,
+    classes: usize,
     seed: u64,
 }
 
@@ -76,8 +95,9 @@ impl Options {
         let mut options = Self {
             directory: None,
             reference: None,
-            methods: Vec::new(),
-            rows: 1_000_000,
+            methods: None,
+            rows: None,
+            classes: 1000,
             seed: 1,
         };
         let mut args = args.into_iter();
@@ -86,13 +106,19 @@ impl Options {
             match arg.as_str() {
                 "--reference" => options.reference = Some(value()?.into()),
                 "--method" => {
-                    let json = value()?;
-                    let method = serde_json::from_str(&json);
-                    options
-                        .methods
-                        .push(method.with_context(|| format!("--method {json}"))?);
+                    let given = value()?;
+                    let method = if given.starts_with('{') {
+                        serde_json::from_str(&given).map_err(anyhow::Error::from)
+                    } else {
+                        ordercal::Method::from_key(&given).map_err(anyhow::Error::from)
+                    };
+                    let methods = options.methods.get_or_insert_default();
+                    methods.push(method.with_context(|| format!("--method {given}"))?);
                 }
-                "--rows" => options.rows = value()?.parse().context("--rows takes a number")?,
+                "--rows" => options.rows = Some(value()?.parse().context("--rows takes a number")?),
+                "--classes" => {
+                    options.classes = value()?.parse().context("--classes takes a number")?
+                }
                 "--seed" => options.seed = value()?.parse().context("--seed takes a number")?,
                 flag if flag.starts_with('-') => bail!("there is no option {flag}\n{HELP}"),
                 path if options.directory.is_none() => {
@@ -100,9 +126,6 @@ impl Options {
                 }
                 extra => bail!("what is {extra} for?\n{HELP}"),
             }
-        }
-        if options.methods.is_empty() {
-            options.methods = ordercal::Method::all();
         }
         Ok(options)
     }

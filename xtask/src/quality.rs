@@ -6,7 +6,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use ndarray::Array2;
 use ordercal::metrics::{Metric, MetricOptions, Predictions, evaluate};
-use ordercal::{Method, ScoreKind, Scores};
+use ordercal::select::{Folds, choose};
+use ordercal::{Dataset, DirOdir, Method, MsOdir, ScoreKind, Scores, Unwatched};
 use ordercal_io::{DataRef, load};
 use serde_json::Value;
 
@@ -32,6 +33,7 @@ pub fn run(dir: &Path, reference: Option<&Path>, methods: &[Method]) -> Result<(
         let (calib, test) = (calib.dataset()?, test.dataset()?);
         for method in methods {
             let begin = Instant::now();
+            let (method, chosen) = search(method, &calib)?;
             let model = method.fit(&calib)?.model;
             let seconds = begin.elapsed().as_secs_f64();
             let probs = model.apply::<f64>(test.scores(), ScoreKind::Probs)?;
@@ -48,11 +50,32 @@ pub fn run(dir: &Path, reference: Option<&Path>, methods: &[Method]) -> Result<(
                 values[&Metric::Accuracy],
                 changed(test.scores(), &probs),
                 seconds,
-                note(&reference[&name], method.key(), nll)
+                [note(&reference[&name], method.key(), nll), chosen].concat()
             );
         }
     }
     Ok(())
+}
+
+/// Chooses λ and μ of the methods that nobody uses without doing so, and says which.
+fn search(method: &Method, calib: &Dataset<'_>) -> Result<(Method, String)> {
+    let grid: Vec<Method> = match method {
+        Method::MsOdir(given) if *given == MsOdir::default() => {
+            given.grid().into_iter().map(Method::from).collect()
+        }
+        Method::DirOdir(given) if *given == DirOdir::default() => {
+            given.grid().into_iter().map(Method::from).collect()
+        }
+        _ => return Ok((method.clone(), String::new())),
+    };
+    let folds = Folds::new(calib.rows(), 5, 1357)?;
+    let chosen = grid[choose(&grid, calib, &folds, &Unwatched)?.best].clone();
+    let (lambda, mu) = match &chosen {
+        Method::MsOdir(m) => (m.lambda, m.mu),
+        Method::DirOdir(m) => (m.lambda, m.mu),
+        _ => unreachable!("the grid is of one method"),
+    };
+    Ok((chosen, format!("lambda {lambda:e}, mu {mu:e}")))
 }
 
 /// The bundles of a folder, by name.
@@ -67,9 +90,23 @@ fn bundles(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(bundles)
 }
 
-fn note(reference: &Value, key: &str, nll: f64) -> String {
-    match reference[format!("torch-{key}")]["nll"].as_f64() {
-        Some(theirs) => format!("{theirs:.5} ({:+.3}%)", 100.0 * (nll / theirs - 1.0)),
+/// The reference's figure for a method, under whichever name it has there.
+fn note(reference: &Value, key: &str, ours: f64) -> String {
+    let names = [
+        format!("torch-{key}"),
+        format!("probmetrics-{key}"),
+        format!("sklearn-{key}-ovr"),
+        key.to_owned(),
+    ];
+    let found = names.iter().find_map(|name| {
+        let nll = reference[name]["nll"].as_f64()?;
+        Some((name, nll))
+    });
+    match found {
+        Some((name, nll)) => {
+            let gap = 100.0 * (ours / nll - 1.0);
+            format!("{nll:.5} ({gap:+.3}%) {name}")
+        }
         None => String::new(),
     }
 }

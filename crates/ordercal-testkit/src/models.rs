@@ -1,17 +1,15 @@
 //! Models to test with: fitted ones, and ones whose parameters are random and wild.
 
 use ordercal::{
-    DiagModel, InputKind, Method, Model, NetworkModel, NetworkParts, Rng, TsModel, Wiring,
+    DiagModel, EtsModel, EtsParts, Features, InputKind, LinearModel, LinearParts, Method, Model,
+    NetworkModel, NetworkParts, OrderedModel, Rng, TsModel, Wiring,
 };
 
 use crate::rows::overconfident_data;
 
-/// The order-preserving methods that can be fitted.
+/// The order-preserving methods that can be fitted: free ones are projected onto the order.
 pub fn order_preserving_methods() -> Vec<Method> {
-    Method::all()
-        .into_iter()
-        .filter(|method| method.promises_order())
-        .collect()
+    Method::all().into_iter().map(Method::keep_order).collect()
 }
 
 /// Every order-preserving method fitted to a little data.
@@ -42,7 +40,52 @@ pub fn wild(classes: usize, rng: &mut Rng) -> Vec<Model> {
             models.push(random_network(classes, wiring, input, rng).into());
         }
     }
+    for weights in [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.3, 1e-12, 0.7 - 1e-12]] {
+        let beta = 10_f64.powf(6.0 * rng.uniform() - 3.0);
+        let parts = EtsParts {
+            classes,
+            beta,
+            weights,
+        };
+        models.push(EtsModel::from_parts(parts).expect("shares").into());
+    }
+    for share in [None, Some(1e-4)] {
+        let beta = 10_f64.powf(6.0 * rng.uniform() - 3.0);
+        let inner = random_linear(classes, share, rng);
+        let ordered = OrderedModel::new(inner.into(), beta);
+        models.push(ordered.expect("a free model").into());
+    }
     models
+}
+
+/// A linear map with random weights of random size, on mixed log-probabilities or on raw scores.
+pub fn random_linear(classes: usize, share: Option<f64>, rng: &mut Rng) -> LinearModel {
+    let beta = 10_f64.powf(2.0 * rng.uniform() - 1.0);
+    let size = 10_f64.powf(3.0 * rng.uniform() - 2.0);
+    // A matrix for a thousand classes would take its time and show nothing more.
+    let weights = if classes <= 100 {
+        classes * classes
+    } else {
+        classes
+    };
+    let mut draw = |count: usize| -> Vec<f32> {
+        let values = (0..count).map(|_| (rng.normal() * size) as f32);
+        values.collect()
+    };
+    let parts = LinearParts {
+        classes,
+        features: match share {
+            Some(share) => Features::Mixed { beta, share },
+            None => Features::Tempered {
+                input: InputKind::Raw,
+                beta,
+                range: (-1e3, 1e3),
+            },
+        },
+        deviation: draw(weights),
+        bias: draw(classes),
+    };
+    LinearModel::from_parts(parts).expect("parts that fit together")
 }
 
 /// A network family with random weights of random size.

@@ -159,6 +159,12 @@ pub enum Error {
         /// The keys there are.
         known: String,
     },
+    /// `+order` behind a method that keeps the order by itself.
+    #[error("`{key}+order` makes no sense: `{key}` keeps the order already; use `{key}`")]
+    AlreadyOrdered {
+        /// The method's key.
+        key: &'static str,
+    },
     /// A tie breaker that is not a permutation of the classes.
     #[error("a tie breaker must hold each of 1 to {classes} once; position {position} breaks that")]
     InvalidTieBreaker {

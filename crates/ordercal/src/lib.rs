@@ -27,10 +27,13 @@
 //!
 //! # Where to look
 //! - [`Dataset`] and [`Scores`]: what comes in, checked once.
-//! - [`Method`]: hyperparameters and [`fit`](Method::fit); one struct per method: [`Ts`], [`Diag`], [`Oi`],
-//!   [`Op`], [`Unconstrained`].
+//! - [`Method`]: hyperparameters and [`fit`](Method::fit); one struct per method. Order-preserving: [`Ts`],
+//!   [`Ets`], [`Diag`], [`Oi`], [`Op`]. Free: [`Vs`], [`MsOdir`], [`DirOdir`], [`Svs`], [`Sms`], [`Platt`],
+//!   [`Beta`], [`Isotonic`], [`Histogram`], [`Bbq`], [`Unconstrained`]; [`Ordered`] makes any of them
+//!   order-preserving.
 //! - [`Model`]: what was fitted, and [`apply`](Model::apply).
 //! - [`metrics`]: how good probabilities are, with the evidence behind each number.
+//! - [`select`]: choosing among methods and hyperparameters by cross validation.
 //! - [`Watch`]: progress and cancellation.
 //! - [`rank`]: sorting, ties, and the rounding that keeps an order.
 
@@ -47,12 +50,16 @@ pub mod optim;
 pub mod rank;
 mod real;
 mod rng;
+pub mod select;
 mod traits;
 
 pub use calibrate::{
-    Block, Diag, DiagModel, Family, Fitted, Method, Model, Network, NetworkModel, NetworkParts,
-    NoConstraint, Oi, Op, OrderInvariant, OrderPreserving, SPREAD_BOUNDS, Ts, TsModel,
-    Uncalibrated, UncalibratedModel, Unconstrained, Wiring,
+    Bbq, Beta, BinLayout, Block, BlockLines, CurveKind, CurvesModel, CurvesParts, Diag, DiagModel,
+    DirOdir, Ets, EtsModel, EtsParts, Family, Features, Fitted, Histogram, Isotonic, LinearModel,
+    LinearParts, LogisticModel, LogisticParts, Method, Model, MsOdir, Network, NetworkModel,
+    NetworkParts, NoConstraint, Oi, Op, OrderInvariant, OrderPreserving, Ordered, OrderedModel,
+    Platt, Projector, SLIVER, SPREAD_BOUNDS, Sms, Svs, Targets, Ts, TsModel, Uncalibrated,
+    UncalibratedModel, Unconstrained, Vs, Wiring,
 };
 pub use data::{Dataset, NORMALISATION_TOLERANCE, ScoreArray, ScoreKind, Scores};
 pub use error::{Error, Result};

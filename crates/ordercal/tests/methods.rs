@@ -5,14 +5,15 @@
 use ndarray::Array2;
 use ordercal::optim::{Adam, Lbfgs, Schedule, StopReason};
 use ordercal::{
-    Dataset, Diag, Error, Method, Model, Oi, Op, SPREAD_BOUNDS, ScoreKind, Scores, Ts,
-    Unconstrained,
+    Bbq, Beta, Dataset, Diag, DirOdir, Error, Ets, Histogram, Isotonic, Method, Model, MsOdir, Oi,
+    Op, Ordered, Platt, SPREAD_BOUNDS, ScoreKind, Scores, Sms, Svs, Ts, Unconstrained, Vs,
 };
 use ordercal_testkit::rows::{overconfident, overconfident_data};
 
 #[test]
 fn a_method_survives_json() {
-    for method in Method::all() {
+    let projected = Method::all().into_iter().map(Method::keep_order);
+    for method in Method::all().into_iter().chain(projected) {
         let json = serde_json::to_string(&method).unwrap();
         assert!(
             json.contains(&format!("\"method\":\"{}\"", method.key())),
@@ -35,6 +36,37 @@ fn a_method_survives_json() {
         .with_lambda(0.5)
         .with_optimizer(Adam::default().with_epochs(3));
     assert_eq!(given, Method::from(expected));
+}
+
+#[test]
+fn a_projection_is_named_after_what_it_projects() {
+    let given: Method = serde_json::from_str(r#"{"method": "sms+order", "lambda": 2.0}"#).unwrap();
+    let expected = Ordered::new(Sms::default().with_lambda(2.0)).unwrap();
+    assert_eq!(given, Method::from(expected));
+    assert_eq!(given.key(), "sms+order");
+    assert!(given.promises_order());
+    for method in Method::all().into_iter().filter(|m| !m.promises_order()) {
+        let key = format!("{}+order", method.key());
+        assert_eq!(Method::from_key(&key).unwrap(), method.clone().keep_order());
+        assert_eq!(method.keep_order().key(), key);
+    }
+    assert_eq!(Method::from(Ts::default()).keep_order().key(), "ts");
+    let refused = |key: &str| Method::from_key(key).unwrap_err();
+    let message = refused("ts+order").to_string();
+    assert!(
+        message.contains("`ts` keeps the order already"),
+        "{message}"
+    );
+    assert_eq!(
+        refused("sms+order+order"),
+        Error::AlreadyOrdered { key: "sms+order" }
+    );
+    assert!(matches!(
+        refused("foo+order"),
+        Error::UnknownMethod { key, .. } if key == "foo"
+    ));
+    assert!(serde_json::from_str::<Method>(r#"{"method": "ts+order"}"#).is_err());
+    assert!(serde_json::from_str::<Method>(r#"{"method": "vs+order", "lamda": 1}"#).is_err());
 }
 
 #[test]
@@ -76,6 +108,21 @@ fn hyperparameters_are_checked_before_anything_is_done() {
                 .into(),
         ),
     ];
+    let bad = bad.into_iter().chain([
+        ("lambda", MsOdir::default().with_lambda(-1.0).into()),
+        ("mu", DirOdir::default().with_mu(f64::NAN).into()),
+        ("lambda", Svs::default().with_lambda(f64::INFINITY).into()),
+        ("lambda", Sms::default().with_lambda(-0.1).into()),
+        ("smoothing", Platt::default().with_smoothing(0.0).into()),
+        ("smoothing", Beta::default().with_smoothing(-1.0).into()),
+        ("smoothing", Isotonic::default().with_smoothing(0.0).into()),
+        ("bins", Histogram::default().with_bins(0).into()),
+        ("prior", Bbq::default().with_prior(0.0).into()),
+        (
+            "mu",
+            Method::from(MsOdir::default().with_mu(-1.0)).keep_order(),
+        ),
+    ]);
     for (expected, method) in bad {
         match method.fit(&data) {
             Err(Error::InvalidParameter { name, .. }) => assert_eq!(name, expected),
@@ -164,6 +211,9 @@ fn a_fit_does_not_depend_on_the_units_of_the_logits() {
     let centred = ordercal::InputKind::Centred;
     for method in [
         Method::from(Ts::default()),
+        Vs::default().into(),
+        Svs::default().into(),
+        Sms::default().into(),
         Oi::default().with_input(centred).into(),
         Op::default().with_input(centred).into(),
     ] {
@@ -203,5 +253,47 @@ fn families_fit_what_temperature_scaling_cannot() {
         let key = method.key();
         let ours = nll(method);
         assert!(ours < ts - 0.01, "{key}: {ours} is no better than {ts}");
+    }
+}
+
+#[test]
+fn linear_methods_learn_a_bias_towards_a_class() {
+    // The last class is right more often than its scores say, which no order-preserving map can know.
+    let (logits, _) = overconfident(3000, 4, 7);
+    let mut rng = ordercal::Rng::new(8);
+    let biased = |(class, v): (usize, &f32)| f64::from(*v) / 2.0 + [0.0, 0.0, 0.0, 1.5][class];
+    let labels: Vec<u32> = logits
+        .rows()
+        .into_iter()
+        .map(|row| ordercal_testkit::rows::draw(&mut rng, row.iter().enumerate().map(biased)))
+        .collect();
+    let data = Dataset::new(Scores::new(ScoreKind::Logits, logits).unwrap(), &labels).unwrap();
+    let nll = |method: &Method| method.fit(&data).unwrap().report.nll_after;
+    let (ts, ets) = (nll(&Ts::default().into()), nll(&Ets::default().into()));
+    assert!(ets <= ts + 1e-6, "{ets} {ts}");
+    for key in ["vs", "ms-odir", "dir-odir", "svs", "sms", "platt", "beta"] {
+        let free = nll(&Method::from_key(key).unwrap());
+        let projected = nll(&Method::from_key(&format!("{key}+order")).unwrap());
+        assert!(free < ts - 0.05, "{key}: {free} is no better than {ts}");
+        // What changes predictions is given back, and no more.
+        assert!(free <= projected && projected < ts, "{key}: {projected}");
+    }
+}
+
+#[test]
+fn separable_data_does_not_make_a_linear_map_diverge() {
+    for top in [true, false] {
+        let data = one_sided(top);
+        for key in ["vs", "ms-odir", "dir-odir", "svs", "sms"] {
+            let fitted = Method::from_key(key).unwrap().fit(&data).unwrap();
+            let Model::Linear(model) = &fitted.model else {
+                panic!()
+            };
+            let parts = model.to_parts();
+            let largest = parts.deviation.iter().chain(&parts.bias);
+            let largest = largest.fold(0.0_f32, |m, v| m.max(v.abs()));
+            assert!(largest < 1e5, "{key}: {largest}");
+            assert!(fitted.report.nll_after < 2.0, "{key}: {:?}", fitted.report);
+        }
     }
 }

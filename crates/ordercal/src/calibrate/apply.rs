@@ -3,7 +3,7 @@
 use ndarray::{Array2, ArrayViewMut2};
 use rayon::prelude::*;
 
-use crate::data::{ScoreKind, Scores};
+use crate::data::{Dataset, ScoreKind, Scores};
 use crate::error::{Error, Result};
 use crate::math::softmax;
 use crate::rank::{self, Repair, Sorter};
@@ -63,18 +63,11 @@ impl Workspace {
         }
     }
 
-    /// Transforms a block of rows into `output`.
-    fn run<T: Real>(
-        &mut self,
-        model: &impl Transform,
-        scores: &[f32],
-        kind: ScoreKind,
-        output: &mut [T],
-    ) {
+    /// The model's logits for a block of rows.
+    fn logits(&mut self, model: &(impl Transform + ?Sized), scores: &[f32]) -> &mut [f64] {
         let classes = model.classes();
-        let keep_order = model.order_preserving();
         self.order.clear();
-        if keep_order {
+        if model.order_preserving() {
             for row in scores.chunks_exact(classes) {
                 self.order.extend_from_slice(self.sorter.sort(row));
             }
@@ -86,6 +79,25 @@ impl Workspace {
         };
         self.logits.resize(scores.len(), 0.0);
         model.logits(&block, &mut self.logits);
+        &mut self.logits
+    }
+
+    /// Transforms a block of rows into `output`.
+    fn run<T: Real>(
+        &mut self,
+        model: &impl Transform,
+        scores: &[f32],
+        kind: ScoreKind,
+        output: &mut [T],
+    ) {
+        let classes = model.classes();
+        let keep_order = model.order_preserving();
+        self.logits(model, scores);
+        let block = Block {
+            scores,
+            order: &self.order,
+            classes,
+        };
         let rows = self
             .logits
             .chunks_exact_mut(classes)
@@ -148,4 +160,31 @@ pub(crate) fn apply_into<T: Real>(
             |workspace, (scores, output)| workspace.run(model, scores, kind, output),
         );
     Ok(())
+}
+
+/// The mean NLL of a model's 64-bit logits on data, in pieces of fixed size.
+pub(crate) fn mean_nll(model: &(impl Transform + Sync + ?Sized), data: &Dataset<'_>) -> f64 {
+    let classes = data.classes();
+    let rows = BLOCK_ELEMENTS.div_ceil(classes).clamp(1, 256);
+    let sums: Vec<f64> = data
+        .scores()
+        .as_slice()
+        .par_chunks(rows * classes)
+        .enumerate()
+        .map_init(
+            || Workspace::new(classes),
+            |workspace, (piece, scores)| {
+                let logits = workspace.logits(model, scores);
+                let mut sum = 0.0;
+                for (row, logits) in logits.chunks_exact_mut(classes).enumerate() {
+                    let row = piece * rows + row;
+                    let at_label = logits[data.labels()[row] as usize];
+                    let (top, total) = softmax::exponentials(logits);
+                    sum += data.weight(row) * (total.ln() - (at_label - top));
+                }
+                sum
+            },
+        )
+        .collect();
+    sums.iter().sum::<f64>() / data.total_weight()
 }

@@ -1,13 +1,30 @@
 //! The calibrators: [`Method`] holds hyperparameters and fits, [`Model`] is what was fitted and applies.
 
-mod apply;
+pub(crate) mod apply;
+mod bbq;
+mod beta;
+mod curves;
 mod diag;
+mod ets;
+mod histogram;
+mod isotonic;
+mod linear;
+mod logistic;
 mod network;
+mod odir;
 mod oi;
+mod one_vs_rest;
 mod op;
+mod order;
+mod platt;
+mod projection;
+mod sms;
+mod svs;
+mod tagged;
 mod ts;
 mod uncalibrated;
 mod unconstrained;
+mod vs;
 
 use ndarray::{Array2, ArrayView2, ArrayViewMut2};
 use serde::{Deserialize, Serialize};
@@ -18,34 +35,74 @@ use crate::real::Real;
 use crate::traits::{Calibrator, FitReport, Transform, Unwatched, Watch};
 
 pub use apply::Block;
+pub use bbq::Bbq;
+pub use beta::Beta;
+pub use curves::{CurveKind, CurvesModel, CurvesParts};
 pub use diag::{Diag, DiagModel};
+pub use ets::{Ets, EtsModel, EtsParts};
+pub use histogram::{BinLayout, Histogram};
+pub use isotonic::{BlockLines, Isotonic};
+pub use linear::{Features, LinearModel, LinearParts};
+pub use logistic::{LogisticModel, LogisticParts, Targets};
 pub use network::{Family, Network, NetworkModel, NetworkParts, Wiring};
+pub use odir::{DirOdir, MsOdir};
 pub use oi::{Oi, OrderInvariant};
 pub use op::{Op, OrderPreserving};
+pub use order::{Ordered, OrderedModel, SLIVER};
+pub use platt::Platt;
+pub use projection::Projector;
+pub use sms::Sms;
+pub use svs::Svs;
 pub use ts::{SPREAD_BOUNDS, Ts, TsModel};
 pub use uncalibrated::{Uncalibrated, UncalibratedModel};
 pub use unconstrained::{NoConstraint, Unconstrained};
+pub use vs::Vs;
 
 /// A calibration method with its hyperparameters.
 ///
 /// As JSON or TOML it is a table with the key `method` beside the hyperparameters, each of which may be
-/// left out: `{"method": "oi", "hidden": [100, 100]}`.
+/// left out: `{"method": "oi", "hidden": [100, 100]}`. A free method with its key followed by `+order` is
+/// that method with its probabilities projected onto the input's order, see [`Ordered`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "method", rename_all = "kebab-case")]
+#[serde(from = "tagged::Tagged", into = "tagged::Tagged")]
 #[non_exhaustive]
 pub enum Method {
     /// The scores as they are.
     Uncalibrated(Uncalibrated),
     /// Temperature scaling.
     Ts(Ts),
+    /// Ensemble temperature scaling.
+    Ets(Ets),
     /// One increasing function for all classes.
     Diag(Diag),
     /// Order-preserving and order-invariant.
     Oi(Oi),
     /// Order-preserving.
     Op(Op),
+    /// Vector scaling; may change predictions.
+    Vs(Vs),
+    /// Matrix scaling with ODIR; may change predictions.
+    MsOdir(MsOdir),
+    /// Dirichlet calibration with ODIR; may change predictions.
+    DirOdir(DirOdir),
+    /// Structured vector scaling; may change predictions.
+    Svs(Svs),
+    /// Structured matrix scaling; may change predictions.
+    Sms(Sms),
+    /// Platt scaling of each class; may change predictions.
+    Platt(Platt),
+    /// Beta calibration of each class; may change predictions.
+    Beta(Beta),
+    /// Isotonic regression of each class; may change predictions.
+    Isotonic(Isotonic),
+    /// Histogram binning of each class; may change predictions.
+    Histogram(Histogram),
+    /// Bayesian binning into quantiles of each class; may change predictions.
+    Bbq(Bbq),
     /// A plain network; may change predictions.
     Unconstrained(Unconstrained),
+    /// Any of those that may change predictions, projected onto the input's order.
+    Ordered(Ordered),
 }
 
 /// A model with the report of its fit.
@@ -67,13 +124,18 @@ macro_rules! each {
 
 macro_rules! each_method {
     ($value:expr, $inner:ident => $body:expr) => {
-        each!($value, Method { Uncalibrated, Ts, Diag, Oi, Op, Unconstrained }, $inner => $body)
+        each!($value, Method {
+            Uncalibrated, Ts, Ets, Diag, Oi, Op, Vs, MsOdir, DirOdir, Svs, Sms, Platt, Beta,
+            Isotonic, Histogram, Bbq, Unconstrained, Ordered
+        }, $inner => $body)
     };
 }
 
 macro_rules! each_model {
     ($value:expr, $inner:ident => $body:expr) => {
-        each!($value, Model { Uncalibrated, Ts, Diag, Network }, $inner => $body)
+        each!($value, Model {
+            Uncalibrated, Ts, Ets, Diag, Network, Linear, Logistic, Curves, Ordered
+        }, $inner => $body)
     };
 }
 
@@ -90,37 +152,70 @@ macro_rules! from_variants {
 from_variants!(Method {
     Uncalibrated(Uncalibrated),
     Ts(Ts),
+    Ets(Ets),
     Diag(Diag),
     Oi(Oi),
     Op(Op),
+    Vs(Vs),
+    MsOdir(MsOdir),
+    DirOdir(DirOdir),
+    Svs(Svs),
+    Sms(Sms),
+    Platt(Platt),
+    Beta(Beta),
+    Isotonic(Isotonic),
+    Histogram(Histogram),
+    Bbq(Bbq),
     Unconstrained(Unconstrained),
+    Ordered(Ordered),
 });
 
 from_variants!(Model {
     Uncalibrated(UncalibratedModel),
     Ts(TsModel),
+    Ets(EtsModel),
     Diag(DiagModel),
     Network(NetworkModel),
+    Linear(LinearModel),
+    Logistic(LogisticModel),
+    Curves(CurvesModel),
+    Ordered(OrderedModel),
 });
 
 impl Method {
-    /// Every method with its default hyperparameters, in the order of the tables.
+    /// Every method with its default hyperparameters, in the order of the tables. The free ones come once
+    /// more as `KEY+order`, which are not listed.
     pub fn all() -> Vec<Self> {
         vec![
             Uncalibrated::default().into(),
             Ts::default().into(),
+            Ets::default().into(),
             Diag::default().into(),
             Oi::default().into(),
             Op::default().into(),
+            Vs::default().into(),
+            MsOdir::default().into(),
+            DirOdir::default().into(),
+            Svs::default().into(),
+            Sms::default().into(),
+            Platt::default().into(),
+            Beta::default().into(),
+            Isotonic::default().into(),
+            Histogram::default().into(),
+            Bbq::default().into(),
             Unconstrained::default().into(),
         ]
     }
 
-    /// The method with the given key and default hyperparameters.
+    /// The method with the given key, or `KEY+order`, and default hyperparameters.
     ///
     /// # Errors
-    /// [`Error::UnknownMethod`] lists the keys there are.
+    /// [`Error::UnknownMethod`] lists the keys there are; [`Error::AlreadyOrdered`] for `+order` behind a
+    /// method that keeps the order by itself.
     pub fn from_key(key: &str) -> Result<Self> {
+        if let Some(inner) = key.strip_suffix("+order") {
+            return Ok(Ordered::new(Self::from_key(inner)?)?.into());
+        }
         let all = Self::all();
         let known = all.iter().map(Self::key).collect::<Vec<_>>().join(" ");
         all.into_iter()
@@ -138,7 +233,29 @@ impl Method {
 
     /// Whether its models promise to keep the ranking of every row.
     pub fn promises_order(&self) -> bool {
-        !matches!(self, Self::Unconstrained(_))
+        !matches!(
+            self,
+            Self::Vs(_)
+                | Self::MsOdir(_)
+                | Self::DirOdir(_)
+                | Self::Svs(_)
+                | Self::Sms(_)
+                | Self::Platt(_)
+                | Self::Beta(_)
+                | Self::Isotonic(_)
+                | Self::Histogram(_)
+                | Self::Bbq(_)
+                | Self::Unconstrained(_)
+        )
+    }
+
+    /// The same method if it promises to keep the order, or else its projection onto the order.
+    #[must_use]
+    pub fn keep_order(self) -> Self {
+        match Ordered::new(self.clone()) {
+            Ok(ordered) => ordered.into(),
+            Err(_) => self,
+        }
     }
 
     /// Checks every hyperparameter.
@@ -182,10 +299,34 @@ pub enum Model {
     Uncalibrated(UncalibratedModel),
     /// A temperature.
     Ts(TsModel),
+    /// A mixture of the tempered, the original and the uniform distribution.
+    Ets(EtsModel),
     /// One increasing function for all classes.
     Diag(DiagModel),
     /// One of the network families.
     Network(NetworkModel),
+    /// A linear map of logits or log-probabilities.
+    Linear(LinearModel),
+    /// A logistic function of each class's probability.
+    Logistic(LogisticModel),
+    /// A curve for each class's probability.
+    Curves(CurvesModel),
+    /// A free model projected onto the input's order.
+    Ordered(OrderedModel),
+}
+
+impl Transform for Model {
+    fn classes(&self) -> usize {
+        each_model!(self, model => model.classes())
+    }
+
+    fn order_preserving(&self) -> bool {
+        each_model!(self, model => model.order_preserving())
+    }
+
+    fn logits(&self, block: &Block<'_>, logits: &mut [f64]) {
+        each_model!(self, model => model.logits(block, logits))
+    }
 }
 
 impl Model {

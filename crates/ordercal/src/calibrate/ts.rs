@@ -161,9 +161,9 @@ pub(crate) fn fit_beta(data: &Dataset<'_>, watch: &dyn Watch) -> Result<(f64, Fi
     Ok((minimum.at.exp(), report))
 }
 
-/// The median, over the rows that are not flat, of the largest score less the mean of the possible ones;
+/// The median, over the rows that count and are not flat, of the largest score less the mean of the possible ones;
 /// 0 if all are flat. A median, because a single wild row must not move the bounds.
-fn spread(data: &Dataset<'_>) -> f64 {
+pub(crate) fn spread(data: &Dataset<'_>) -> f64 {
     let row_spread = |scores: &[f32]| {
         let (mut top, mut sum, mut count) = (f64::NEG_INFINITY, 0.0, 0.0);
         for &score in scores.iter().filter(|s| **s > f32::NEG_INFINITY) {
@@ -174,7 +174,12 @@ fn spread(data: &Dataset<'_>) -> f64 {
         top - sum / count
     };
     let rows = data.scores().as_slice().par_chunks(data.classes());
-    let mut spreads: Vec<f64> = rows.map(row_spread).filter(|&s| s > 0.0).collect();
+    let mut spreads: Vec<f64> = rows
+        .enumerate()
+        .filter(|(row, _)| data.weight(*row) > 0.0)
+        .map(|(_, scores)| row_spread(scores))
+        .filter(|&s| s > 0.0)
+        .collect();
     if spreads.is_empty() {
         return 0.0;
     }
@@ -227,7 +232,7 @@ const LANES: usize = 16;
 vectorized! {
     /// One row's NLL at β and its derivatives: with z = x − max and e = e^(βz), they are
     /// ln Σe − βz_y, the mean of z less z_y, and the variance of z, both under p = e/Σe.
-    fn row_nll(scores: &[f32], beta: f32, label: usize) -> [f64; 3] {
+    pub(super) fn row_nll(scores: &[f32], beta: f32, label: usize) -> [f64; 3] {
         let mut tops = [f32::NEG_INFINITY; LANES];
         let mut chunks = scores.chunks_exact(LANES);
         for chunk in &mut chunks {

@@ -38,6 +38,16 @@ impl<'a> Matrix<'a> {
             ..self
         }
     }
+
+    /// Some neighbouring columns; nothing is copied.
+    pub(crate) fn columns(self, first: usize, count: usize) -> Self {
+        assert!(first + count <= self.cols, "columns that are not there");
+        Self {
+            data: &self.data[first * self.col_stride..],
+            cols: count,
+            ..self
+        }
+    }
 }
 
 /// `target` = `left` · `right`, row-major, on the calling thread.
@@ -160,6 +170,31 @@ mod tests {
         (0..cols)
             .flat_map(|j| (0..rows).map(move |i| data[i * cols + j]))
             .collect()
+    }
+
+    #[test]
+    fn columns_are_a_part_of_the_product() {
+        let mut rng = Rng::new(7);
+        let (m, k, n) = (9, 14, 6);
+        let (a, b) = (random(&mut rng, m * k), random(&mut rng, k * n));
+        let (left, right) = (Matrix::new(&a, m, k), Matrix::new(&b, k, n));
+        let mut all = vec![0.0; m * n];
+        multiply(&mut all, left, right);
+        let mut part = vec![0.0; m * 3];
+        multiply(&mut part, left, right.columns(2, 3));
+        for i in 0..m {
+            for j in 0..3 {
+                assert!((part[i * 3 + j] - all[i * n + j + 2]).abs() < 1e-5);
+            }
+        }
+        // As rows of a transpose, which is how gradients read them.
+        let mut rows = vec![0.0; 3 * m];
+        multiply(
+            &mut rows,
+            right.columns(2, 3).transposed(),
+            left.transposed(),
+        );
+        assert!((0..m * 3).all(|i| (rows[(i % 3) * m + i / 3] - part[i]).abs() < 1e-5));
     }
 
     #[test]

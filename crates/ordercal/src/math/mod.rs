@@ -1,6 +1,7 @@
 //! Numbers in bulk: vectorised exponentials, softmax, matrix products, integration on a grid.
 
 pub(crate) mod exp;
+pub(crate) mod gamma;
 pub(crate) mod gemm;
 pub(crate) mod grid;
 pub(crate) mod simd;

@@ -3,6 +3,7 @@
 pub(crate) mod adam;
 pub(crate) mod lbfgs;
 pub(crate) mod scalar;
+pub(crate) mod simplex;
 mod stop;
 
 use serde::{Deserialize, Serialize};

@@ -1,0 +1,91 @@
+//! Vector scaling: one weight and one bias per class (Guo et al., 2017).
+
+use serde::{Deserialize, Serialize};
+
+use super::linear::{Features, LinearModel, Plan, Ridge, Shape};
+use super::ts;
+use crate::data::Dataset;
+use crate::error::Result;
+use crate::nn::input::InputKind;
+use crate::optim::Lbfgs;
+use crate::traits::{Calibrator, FitReport, Unwatched, Watch};
+
+/// Vector scaling: minimises the NLL of softmax(a ⊙ x + b) over a and b, K numbers each. Predictions may
+/// change.
+///
+/// The fit starts at temperature scaling, a = β and b = 0. It is not penalised. On separable data ts ends at
+/// its documented bound ([`SPREAD_BOUNDS`](crate::SPREAD_BOUNDS)) where the gradient vanishes, so the fit
+/// ends there; where only a and b separate the data, it ends where the gradient falls below the
+/// optimiser's tolerance. See [`Svs`](crate::Svs) for a penalised one.
+///
+/// C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger: *On Calibration of Modern Neural Networks*, ICML 2017.
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::{Dataset, Method, ScoreKind, Scores, Vs};
+///
+/// // Flat scores, but the first class is right three times in four: the bias learns it.
+/// let scores = Scores::new(ScoreKind::Logits, array![[0.0_f32, 0.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]])?;
+/// let data = Dataset::new(scores.clone(), &[0, 0, 0, 1])?;
+/// let fitted = Method::from(Vs::default()).fit(&data)?;
+/// let probs = fitted.model.apply::<f64>(&scores, ScoreKind::Probs)?;
+/// assert!((probs[[0, 0]] - 0.75).abs() < 1e-3);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Vs {
+    /// The shift of a row before it is weighted.
+    pub input: InputKind,
+    /// The optimiser's settings.
+    pub optimizer: Lbfgs,
+}
+
+impl Default for Vs {
+    fn default() -> Self {
+        Self {
+            input: InputKind::Raw,
+            optimizer: Lbfgs::default(),
+        }
+    }
+}
+
+impl Vs {
+    /// Sets the shift of a row before it is weighted.
+    #[must_use]
+    pub fn with_input(mut self, input: InputKind) -> Self {
+        self.input = input;
+        self
+    }
+
+    /// Sets the optimiser.
+    #[must_use]
+    pub fn with_optimizer(mut self, optimizer: Lbfgs) -> Self {
+        self.optimizer = optimizer;
+        self
+    }
+}
+
+impl Calibrator for Vs {
+    type Model = LinearModel;
+
+    fn key(&self) -> &'static str {
+        "vs"
+    }
+
+    fn validate(&self) -> Result<()> {
+        self.optimizer.validate()
+    }
+
+    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<(LinearModel, FitReport)> {
+        let (beta, start) = ts::fit_beta(data, &Unwatched)?;
+        let plan = Plan {
+            features: Features::tempered(self.input, beta, data),
+            shape: Shape::Vector,
+            ridge: Ridge::default(),
+            optimizer: &self.optimizer,
+        };
+        plan.fit(data, &start, watch)
+    }
+}

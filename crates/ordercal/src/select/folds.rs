@@ -1,0 +1,95 @@
+//! Rows dealt out to folds at random.
+
+use crate::error::{Error, Result};
+use crate::rng::Rng;
+
+/// A partition of rows into folds of equal size, give or take one, drawn at random by a seed.
+///
+/// ```
+/// use ordercal::select::Folds;
+///
+/// let folds = Folds::new(10, 3, 1357)?;
+/// let sizes: Vec<usize> = (0..3).map(|fold| folds.held_out(fold).len()).collect();
+/// assert_eq!(sizes, [4, 3, 3]);
+/// assert_eq!(folds.kept(0).len() + folds.held_out(0).len(), 10);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Folds {
+    count: usize,
+    /// The fold of each row.
+    fold_of: Vec<u32>,
+}
+
+impl Folds {
+    /// Deals `rows` rows out to `count` folds.
+    ///
+    /// # Errors
+    /// [`Error::InvalidParameter`] unless there are at least 2 folds and a row for each.
+    pub fn new(rows: usize, count: usize, seed: u64) -> Result<Self> {
+        if count < 2 || count > rows {
+            return Err(Error::InvalidParameter {
+                name: "folds",
+                value: count.to_string(),
+                expected: "at least 2, and no more than there are rows",
+            });
+        }
+        let mut fold_of: Vec<u32> = (0..rows).map(|row| (row % count) as u32).collect();
+        Rng::new(seed).shuffle(&mut fold_of);
+        Ok(Self { count, fold_of })
+    }
+
+    /// How many folds there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// How many rows were dealt out.
+    pub fn rows(&self) -> usize {
+        self.fold_of.len()
+    }
+
+    /// The rows of a fold, ascending.
+    pub fn held_out(&self, fold: usize) -> Vec<usize> {
+        self.which(|of| of as usize == fold)
+    }
+
+    /// The rows of all other folds, ascending.
+    pub fn kept(&self, fold: usize) -> Vec<usize> {
+        self.which(|of| of as usize != fold)
+    }
+
+    fn which(&self, wanted: impl Fn(u32) -> bool) -> Vec<usize> {
+        let rows = self.fold_of.iter().enumerate();
+        rows.filter(|(_, of)| wanted(**of))
+            .map(|(row, _)| row)
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_held_out_once() {
+        let folds = Folds::new(103, 5, 7).unwrap();
+        let mut all: Vec<usize> = (0..5).flat_map(|fold| folds.held_out(fold)).collect();
+        all.sort_unstable();
+        assert_eq!(all, (0..103).collect::<Vec<_>>());
+        assert!((0..5).all(|fold| (20..=21).contains(&folds.held_out(fold).len())));
+        assert_eq!(folds, Folds::new(103, 5, 7).unwrap());
+        assert_ne!(folds, Folds::new(103, 5, 8).unwrap());
+    }
+
+    #[test]
+    fn too_few_or_too_many_folds_are_refused() {
+        for (rows, count) in [(10, 0), (10, 1), (3, 4)] {
+            let refused = Folds::new(rows, count, 1).unwrap_err();
+            assert!(matches!(
+                refused,
+                Error::InvalidParameter { name: "folds", .. }
+            ));
+        }
+    }
+}
