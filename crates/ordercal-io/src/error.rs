@@ -390,6 +390,33 @@ pub enum Error {
         /// Columns and type of the block.
         found: String,
     },
+    /// A file of another kind where a fitted model is expected.
+    #[error("{}: this file holds no fitted model; make one with `ordercal fit`", path.display())]
+    NotAModel {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A model from the future.
+    #[error(
+        "{}: the model has format version {version}, and this version of ordercal reads up to {known}; \
+         update ordercal", path.display()
+    )]
+    NewerModel {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        version: u32,
+        /// The newest that is known here.
+        known: u32,
+    },
+    /// A model whose parts do not fit together.
+    #[error("{}: the model is damaged: {message}", path.display())]
+    DamagedModel {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        message: String,
+    },
 }
 
 /// Text out of a file as it may stand in a message: one line, and not a long one.
@@ -446,7 +473,10 @@ impl Error {
             | Self::Data { path, .. }
             | Self::RowCountNeeded { path, .. }
             | Self::WrongRowCount { path, .. }
-            | Self::WrongBlock { path, .. } => path,
+            | Self::WrongBlock { path, .. }
+            | Self::NotAModel { path }
+            | Self::NewerModel { path, .. }
+            | Self::DamagedModel { path, .. } => path,
         }
     }
 

@@ -9,6 +9,8 @@
 //! | `.parquet`, `.arrow`, `.feather` | the same columns, or a list column `logits` | yes |
 //! | `.p`, `.pkl` | numpy arrays in tuples, lists and dicts; nothing is run | no |
 //!
+//! [`SavedModel`] keeps a fitted model in a file of its own.
+//!
 //! [`load`] takes a whole file into memory, [`RowReader`] goes through it in chunks, [`ScoreWriter`]
 //! writes chunk by chunk, and [`AtomicFile`] makes sure that no output is ever half there. Instead of
 //! `logits` there may be `probs` or `log_probs`; what the scores are is said by such a name or by the
@@ -45,6 +47,7 @@ mod error;
 mod inspect;
 mod labels;
 mod loaded;
+mod model_file;
 mod nearest;
 mod npy;
 mod npz;
@@ -63,6 +66,7 @@ pub use atomic::{AtomicFile, discard_pending, write_atomically};
 pub use error::{Error, Result};
 pub use inspect::{Contents, SetInfo, inspect};
 pub use loaded::{LoadedData, load, load_pair};
+pub use model_file::{FORMAT_VERSION, SavedModel};
 pub use reader::{LabelNeed, ReadOptions, RowReader};
 pub use rows::{Rows, ScoreMatrix};
 pub use source::{DataRef, Format};

@@ -106,6 +106,7 @@ impl Diag {
 pub struct DiagModel {
     classes: usize,
     input: InputKind,
+    range: (f64, f64),
     slopes: Vec<f64>,
     function: Increasing,
     /// f̄(0) as the table has it, taken off so that f̄(0) = 0.
@@ -146,16 +147,17 @@ impl DiagModel {
         if let Some(slope) = slopes.iter().find(|s| !(**s > 0.0 && s.is_finite())) {
             return fail("slopes", slope.to_string(), "positive numbers");
         }
-        let grid = Grid::new(low, high, slopes.len() - 1);
-        Ok(Self::new(classes, input, grid, slopes))
+        Ok(Self::new(classes, input, (low, high), slopes))
     }
 
-    fn new(classes: usize, input: InputKind, grid: Grid, slopes: Vec<f64>) -> Self {
+    fn new(classes: usize, input: InputKind, range: (f64, f64), slopes: Vec<f64>) -> Self {
+        let grid = Grid::new(range.0, range.1, slopes.len() - 1);
         let function = Increasing::new(grid, &slopes);
         let origin = function.at(0.0);
         Self {
             classes,
             input,
+            range,
             slopes,
             function,
             origin,
@@ -174,8 +176,7 @@ impl DiagModel {
 
     /// The range of the grid; outside it f̄ is a straight line.
     pub fn range(&self) -> (f64, f64) {
-        let grid = self.function.grid();
-        (grid.low, grid.node(grid.intervals))
+        self.range
     }
 
     /// f̄′ at the nodes of the grid.
@@ -273,7 +274,12 @@ impl Calibrator for Diag {
             nll_after: objective.pass.nll,
             stop: outcome.stop,
         };
-        let model = DiagModel::new(data.classes(), self.input, grid, objective.slope.slopes);
+        let model = DiagModel::new(
+            data.classes(),
+            self.input,
+            (low, high),
+            objective.slope.slopes,
+        );
         Ok((model, report))
     }
 }

@@ -21,6 +21,13 @@ pub struct UncalibratedModel {
     classes: usize,
 }
 
+impl UncalibratedModel {
+    /// The identity for rows of `classes` scores.
+    pub fn new(classes: usize) -> Self {
+        Self { classes }
+    }
+}
+
 impl Transform for UncalibratedModel {
     fn classes(&self) -> usize {
         self.classes

@@ -34,7 +34,8 @@ impl Grid {
         }
     }
 
-    pub(crate) fn node(&self, index: usize) -> f64 {
+    #[cfg(test)]
+    fn node(&self, index: usize) -> f64 {
         self.low + self.step * index as f64
     }
 

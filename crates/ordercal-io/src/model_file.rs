@@ -1,0 +1,246 @@
+//! Fitted models in files: safetensors with everything else in the header.
+//!
+//! The tensors are the model's numbers. The header's metadata holds the rest as text: `format`, `version`,
+//! `classes`, and as JSON `method` (with its hyperparameters), `model` (the settings that are no tensors),
+//! `report` and, if they are known, `class_names`. There is no time stamp, and everything is written in
+//! alphabetical order: the same fit gives the same bytes.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use ::safetensors::SafeTensors;
+use ::safetensors::tensor::{Dtype, TensorView};
+use ordercal::{FitReport, Method, Model, ModelParts, TensorValues};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use crate::atomic::write_atomically;
+use crate::error::{Error, Result, clean};
+use crate::safetensors::Safetensors;
+
+/// The version of the format that this code writes, and the newest it reads.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// What says that a safetensors file is a model.
+const FORMAT: &str = "ordercal-model";
+
+/// A fitted model with all that is worth keeping about it.
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::{Dataset, Method, ScoreKind, Scores};
+/// use ordercal_io::SavedModel;
+///
+/// let logits = array![[4.0_f32, 1.0], [0.5, 3.0], [2.0, 1.0]];
+/// let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &[0, 1, 1])?;
+/// let method = Method::from_key("ts")?;
+/// let fitted = method.fit(&data)?;
+/// let saved = SavedModel::new(method, fitted);
+///
+/// let path = tempfile::tempdir()?.keep().join("model.safetensors");
+/// saved.save(&path)?;
+/// assert_eq!(SavedModel::load(&path)?, saved);
+/// # std::fs::remove_dir_all(path.parent().unwrap())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct SavedModel {
+    /// The model.
+    pub model: Model,
+    /// How it was fitted.
+    pub method: Method,
+    /// What the fit did.
+    pub report: FitReport,
+    /// The names of the classes, if they are known.
+    pub class_names: Option<Vec<String>>,
+}
+
+impl SavedModel {
+    /// A model fresh from its fit.
+    pub fn new(method: Method, fitted: ordercal::Fitted) -> Self {
+        Self {
+            model: fitted.model,
+            method,
+            report: fitted.report,
+            class_names: None,
+        }
+    }
+
+    /// Adds the names of the classes.
+    #[must_use]
+    pub fn with_class_names(self, class_names: Option<Vec<String>>) -> Self {
+        Self {
+            class_names,
+            ..self
+        }
+    }
+
+    /// Writes the model; the file is whole or not there.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        write_atomically(path, &self.to_bytes())
+    }
+
+    /// The bytes of the file.
+    fn to_bytes(&self) -> Vec<u8> {
+        let parts = self.model.to_parts();
+        let mut metadata = Map::new();
+        let mut say = |key: &str, value: String| metadata.insert(key.to_owned(), value.into());
+        say("format", FORMAT.to_owned());
+        say("version", FORMAT_VERSION.to_string());
+        say("classes", self.model.classes().to_string());
+        say("method", to_json(&self.method));
+        say("model", to_json(&parts));
+        say("report", to_json(&self.report));
+        if let Some(names) = &self.class_names {
+            say("class_names", to_json(names));
+        }
+        let mut header = Map::new();
+        header.insert("__metadata__".to_owned(), metadata.into());
+        let mut data = Vec::new();
+        for (name, values) in parts.tensors() {
+            let start = data.len();
+            let (dtype, count) = append(&values, &mut data);
+            let offsets = [start, data.len()];
+            let info = json!({"dtype": dtype, "shape": [count], "data_offsets": offsets});
+            header.insert(name.to_owned(), info);
+        }
+        let mut header = to_json(&header).into_bytes();
+        // The format wants the data aligned.
+        header.resize(header.len().next_multiple_of(8), b' ');
+        let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+        bytes.extend(header);
+        bytes.extend(data);
+        bytes
+    }
+
+    /// Reads a model and checks that all its parts fit together.
+    ///
+    /// # Errors
+    /// If the file cannot be read, is damaged, holds no model, or one from a newer version.
+    pub fn load(path: &Path) -> Result<Self> {
+        // The header's length and the tensors' places are checked against the file's size first, so that
+        // nothing is allocated on the word of a damaged file.
+        Safetensors::open(path)?;
+        let bytes = std::fs::read(path).map_err(|e| Error::io(path, "read", e))?;
+        let damaged = |message: String| Error::DamagedModel {
+            path: path.to_path_buf(),
+            message: clean(&message),
+        };
+        let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|e| damaged(e.to_string()))?;
+        let tensors = SafeTensors::deserialize(&bytes).map_err(|e| damaged(e.to_string()))?;
+        let not_a_model = || Error::NotAModel {
+            path: path.to_path_buf(),
+        };
+        let metadata = header.metadata().as_ref().ok_or_else(not_a_model)?;
+        if metadata.get("format").map(String::as_str) != Some(FORMAT) {
+            return Err(not_a_model());
+        }
+        let get = |key: &str| {
+            let missing = || damaged(format!("its header has no `{key}`"));
+            metadata.get(key).ok_or_else(missing)
+        };
+        let version = get("version")?;
+        let version: u32 = version
+            .parse()
+            .map_err(|_| damaged(format!("version `{version}`")))?;
+        if version > FORMAT_VERSION {
+            return Err(Error::NewerModel {
+                path: path.to_path_buf(),
+                version,
+                known: FORMAT_VERSION,
+            });
+        }
+        let mut parts: ModelParts = from_json("model", get("model")?).map_err(damaged)?;
+        let mut arrays = BTreeMap::new();
+        for (name, view) in tensors.tensors() {
+            let values =
+                values_of(&view).ok_or_else(|| damaged(format!("the type of `{name}`")))?;
+            arrays.insert(name, values);
+        }
+        parts.fill(arrays).map_err(|e| damaged(e.to_string()))?;
+        let model = Model::from_parts(parts).map_err(|e| damaged(e.to_string()))?;
+        if get("classes")? != &model.classes().to_string() {
+            return Err(damaged(
+                "its parts are for different numbers of classes".to_owned(),
+            ));
+        }
+        let class_names: Option<Vec<String>> = match metadata.get("class_names") {
+            Some(names) => Some(from_json("class_names", names).map_err(damaged)?),
+            None => None,
+        };
+        if class_names
+            .as_ref()
+            .is_some_and(|names| names.len() != model.classes())
+        {
+            return Err(damaged("it has not one name per class".to_owned()));
+        }
+        Ok(Self {
+            model,
+            method: from_json("method", get("method")?).map_err(damaged)?,
+            report: from_json("report", get("report")?).map_err(damaged)?,
+            class_names,
+        })
+    }
+}
+
+fn to_json(value: &impl Serialize) -> String {
+    // Through a `Value`, whose maps are sorted by key.
+    let value: Value = serde_json::to_value(value).expect("plain data has a JSON form");
+    value.to_string()
+}
+
+fn from_json<T: DeserializeOwned>(key: &str, text: &str) -> Result<T, String> {
+    serde_json::from_str(text).map_err(|e| format!("`{key}` in its header: {e}"))
+}
+
+/// Appends an array's bytes; says its type and length.
+fn append(values: &TensorValues, data: &mut Vec<u8>) -> (&'static str, usize) {
+    match values {
+        TensorValues::F32(values) => {
+            data.extend(values.iter().flat_map(|v| v.to_le_bytes()));
+            ("F32", values.len())
+        }
+        TensorValues::F64(values) => {
+            data.extend(values.iter().flat_map(|v| v.to_le_bytes()));
+            ("F64", values.len())
+        }
+        TensorValues::U32(values) => {
+            data.extend(values.iter().flat_map(|v| v.to_le_bytes()));
+            ("U32", values.len())
+        }
+        other => unreachable!("a kind of array without a form in files: {other:?}"),
+    }
+}
+
+fn values_of(view: &TensorView<'_>) -> Option<TensorValues> {
+    let data = view.data();
+    Some(match view.dtype() {
+        Dtype::F32 => TensorValues::F32(
+            data.as_chunks()
+                .0
+                .iter()
+                .map(|b| f32::from_le_bytes(*b))
+                .collect(),
+        ),
+        Dtype::F64 => TensorValues::F64(
+            data.as_chunks()
+                .0
+                .iter()
+                .map(|b| f64::from_le_bytes(*b))
+                .collect(),
+        ),
+        Dtype::U32 => TensorValues::U32(
+            data.as_chunks()
+                .0
+                .iter()
+                .map(|b| u32::from_le_bytes(*b))
+                .collect(),
+        ),
+        _ => return None,
+    })
+}
