@@ -3,8 +3,9 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod check;
+mod demo_data;
 mod hammer;
-mod npz;
+mod picture;
 mod quality;
 mod reference_metrics;
 mod speed;
@@ -28,6 +29,9 @@ cargo xtask COMMAND
   speed [--rows N]             fit methods to N rows (default 25000) of overconfident logits of
           [--classes K]        K classes (default 1000), and print seconds and the most memory
           [--method M]...      these (default svs)
+  demo-data [DIR]              train the demo classifiers again and write their held-out logits to
+                               DIR (default demo); installs Debian packages
+  picture                      draw docs/reliability.svg, the README's picture
   hammer [--rows N] [--seed S] the order promise on N hostile rows (default 1000000)";
 
 fn main() -> Result<()> {
@@ -69,6 +73,8 @@ fn main() -> Result<()> {
                 .unwrap_or_else(|| vec![ordercal::Svs::default().into()]);
             speed::run(options.rows.unwrap_or(25_000), options.classes, &methods)
         }
+        "demo-data" => demo_data::run(options.directory.as_deref().unwrap_or("demo".as_ref())),
+        "picture" => picture::run(Path::new("docs/reliability.svg")),
         "hammer" => hammer::run(options.rows.unwrap_or(1_000_000), options.seed),
         other => bail!("there is no command {other}\n{HELP}"),
     }

@@ -8,9 +8,8 @@ use ndarray::Array2;
 use ordercal::metrics::{Metric, MetricOptions, Predictions, evaluate};
 use ordercal::select::{Folds, choose};
 use ordercal::{Dataset, DirOdir, Method, MsOdir, ScoreKind, Scores, Unwatched};
+use ordercal_io::{DataRef, load};
 use serde_json::Value;
-
-use crate::npz::split;
 
 const METRICS: [Metric; 4] = [Metric::Nll, Metric::Ece, Metric::Brier, Metric::Accuracy];
 
@@ -28,18 +27,17 @@ pub fn run(dir: &Path, reference: Option<&Path>, methods: &[Method]) -> Result<(
     for path in bundles(dir)? {
         let name = path.file_stem().context("a bundle has a name")?;
         let name = name.to_string_lossy().into_owned();
-        let (calib_scores, calib_labels) = split(&path, "calib")?;
-        let (test_scores, test_labels) = split(&path, "test")?;
-        let calib = Scores::new(ScoreKind::Logits, calib_scores.view())?;
-        let calib = Dataset::new(calib, &calib_labels)?;
-        let test = Scores::new(ScoreKind::Logits, test_scores.view())?;
+        let bundle = DataRef::new(&path);
+        let calib = load(&bundle.clone().with_split("calib"), None)?;
+        let test = load(&bundle.with_split("test"), None)?;
+        let (calib, test) = (calib.dataset()?, test.dataset()?);
         for method in methods {
             let begin = Instant::now();
             let (method, chosen) = search(method, &calib)?;
             let model = method.fit(&calib)?.model;
             let seconds = begin.elapsed().as_secs_f64();
-            let probs = model.apply::<f64>(&test, ScoreKind::Probs)?;
-            let predictions = Predictions::from_probs(probs.view(), &test_labels)?;
+            let probs = model.apply::<f64>(test.scores(), ScoreKind::Probs)?;
+            let predictions = Predictions::from_probs(probs.view(), test.labels())?;
             let values = evaluate(&predictions, &METRICS, &MetricOptions::default())?;
             let nll = values[&Metric::Nll];
             println!(
@@ -50,7 +48,7 @@ pub fn run(dir: &Path, reference: Option<&Path>, methods: &[Method]) -> Result<(
                 values[&Metric::Ece],
                 values[&Metric::Brier],
                 values[&Metric::Accuracy],
-                changed(&test, &probs),
+                changed(test.scores(), &probs),
                 seconds,
                 [note(&reference[&name], method.key(), nll), chosen].concat()
             );

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use ordercal::Dataset;
 use ordercal::metrics::{self, Metric, MetricOptions, Predictions};
-use ordercal::{Dataset, ScoreKind, Scores};
+use ordercal_io::{DataRef, load};
 use serde_json::Value;
-
-use crate::npz::split;
 
 /// How far a figure may be from one computed in 64 bits, and from one computed in 32.
 const TOLERANCE: f64 = 1e-9;
@@ -25,8 +24,8 @@ pub fn check(logits_dir: &Path, metrics_json: &Path) -> Result<bool> {
     let mut worst = 0.0_f64;
     for (name, figures) in &sets {
         let path = logits_dir.join(name).with_extension("npz");
-        let (logits, labels) = split(&path, "test")?;
-        let data = Dataset::new(Scores::new(ScoreKind::Logits, logits.view())?, &labels)?;
+        let test = load(&DataRef::new(path).with_split("test"), None)?;
+        let data = test.dataset()?;
         let predictions = Predictions::from(&data);
         let values = metrics::evaluate(&predictions, &Metric::ALL, &MetricOptions::default())?;
         println!("{name}: {} rows, {} classes", data.rows(), data.classes());

@@ -193,7 +193,10 @@ pub enum Error {
         reason: &'static str,
     },
     /// Two sets of predictions that are to be compared row by row are not of the same rows.
-    #[error("the two sets of predictions are not of the same rows: {what} differ{}", .row.map_or_else(String::new, |row| format!(" at row {row}")))]
+    #[error(
+        "the two sets of predictions are not of the same rows: the {what} differ{}",
+        row.map_or_else(String::new, |row| format!(" at row {row}"))
+    )]
     UnpairedPredictions {
         /// What differs: `numbers of rows`, `labels` or `weights`.
         what: &'static str,

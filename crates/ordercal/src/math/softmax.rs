@@ -25,18 +25,21 @@ vectorized! {
             max = if value > max { value } else { max };
         }
 
+        // Exponentials in a loop of their own: together with the sums they were not vectorised, and took
+        // four times as long.
+        for value in values.iter_mut() {
+            *value = exp_f64(*value - max);
+        }
         let grain = 1.5 * f64::from(values.len().next_power_of_two() as u32) * 2.0;
         let mut sums = [0.0; LANES];
-        let mut chunks = values.chunks_exact_mut(LANES);
+        let mut chunks = values.chunks_exact(LANES);
         for chunk in &mut chunks {
-            for (sum, value) in sums.iter_mut().zip(chunk) {
-                *value = exp_f64(*value - max);
-                *sum += (*value + grain) - grain;
+            for (sum, &value) in sums.iter_mut().zip(chunk) {
+                *sum += (value + grain) - grain;
             }
         }
-        for (sum, value) in sums.iter_mut().zip(chunks.into_remainder()) {
-            *value = exp_f64(*value - max);
-            *sum += (*value + grain) - grain;
+        for (sum, &value) in sums.iter_mut().zip(chunks.remainder()) {
+            *sum += (value + grain) - grain;
         }
         let mut total = 0.0;
         for sum in sums {

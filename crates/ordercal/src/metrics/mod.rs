@@ -13,11 +13,11 @@
 //! | `classwise_ece`, `classwise_ece_sum` | [`classwise_ece`], [`classwise_ece_sum`] | every class, equal-width bins |
 //! | `marginal_ce` | [`marginal_ce`] | every class, equal-mass bins |
 //!
-//! What a number is worth: [`bootstrap`] intervals, a paired comparison ([`compare`]) and a
-//! [`calibration_test`]. What a diagram shows: [`Reliability`]. What many datasets say together:
+//! What a number is worth: [`bootstrap()`] intervals, a paired comparison ([`compare`]) and a
+//! [`calibration_test()`]. What a diagram shows: [`Reliability`]. What many datasets say together:
 //! [`average_relative_errors`] and [`ranks`]. What is spread over machines: [`MetricState`].
 //!
-//! [`evaluate`] computes several at once. Weights are counts: a row of weight 2 is a row that is there
+//! [`evaluate()`] computes several at once. Weights are counts: a row of weight 2 is a row that is there
 //! twice, for every metric. Sums are in 64 bits, in an order that does not depend on the threads.
 
 mod binning;

@@ -163,7 +163,7 @@ fn a_weight_of_2_is_a_repeated_row_to_the_bit() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Any split, merged in any order, has the same counts and sums: the same bytes.
     #[test]

@@ -1,0 +1,60 @@
+//! `.arrow`, `.feather`: Arrow IPC, both the file format and the stream format.
+
+use std::fs::File;
+use std::io::{BufReader, Read, Seek};
+use std::path::Path;
+
+use arrow_ipc::reader::{FileReader, StreamReader};
+use arrow_schema::SchemaRef;
+
+use crate::array::AnyArray;
+use crate::arrow_check::{check_file, check_stream};
+use crate::batches::{self, Batches, guarded};
+use crate::blocks::Opened;
+use crate::error::{Error, Result};
+use crate::reader::ReadOptions;
+use crate::source::{self, DataRef, Format};
+
+/// Opens either format: files start with a magic, streams with the marker of their first message.
+fn open_batches(path: &Path) -> Result<(SchemaRef, Batches)> {
+    let (mut file, size) = source::open(path)?;
+    let mut magic = [0_u8; 8];
+    let length = size.min(8) as usize;
+    file.read_exact(&mut magic[..length])
+        .map_err(|e| Error::io(path, "read", e))?;
+    if magic.starts_with(b"ARROW1") {
+        check_file(path, &mut file, size)?;
+        rewind(path, &mut file)?;
+        let reader = BufReader::new(file);
+        let reader = guarded(path, Format::Arrow, || FileReader::try_new(reader, None))?;
+        return Ok((reader.schema(), Box::new(reader)));
+    }
+    if magic[..4] != [0xff; 4] {
+        return Err(Error::WrongMagic {
+            path: path.to_path_buf(),
+            format: Format::Arrow,
+            found: magic[..length].to_vec(),
+        });
+    }
+    check_stream(path, &mut file, size)?;
+    rewind(path, &mut file)?;
+    let reader = BufReader::new(file);
+    let reader = guarded(path, Format::Arrow, || StreamReader::try_new(reader, None))?;
+    Ok((reader.schema(), Box::new(reader)))
+}
+
+fn rewind(path: &Path, file: &mut File) -> Result<()> {
+    file.rewind().map_err(|e| Error::io(path, "read", e))
+}
+
+/// Opens a table of scores.
+pub(crate) fn open(data: &DataRef, options: &ReadOptions) -> Result<Opened> {
+    let (schema, batches) = open_batches(data.path())?;
+    batches::open(data, options, Format::Arrow, &schema, batches, None)
+}
+
+/// The labels of a table that holds nothing else, or has a column `label`.
+pub(crate) fn read_labels(path: &Path) -> Result<AnyArray> {
+    let (schema, batches) = open_batches(path)?;
+    batches::read_labels(path, Format::Arrow, &schema, batches)
+}

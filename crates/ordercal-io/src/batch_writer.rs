@@ -1,0 +1,113 @@
+//! Writing `.parquet` and `.arrow` files.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ::parquet::arrow::ArrowWriter;
+use ::parquet::basic::{Compression, ZstdLevel};
+use ::parquet::errors::ParquetError;
+use ::parquet::file::properties::WriterProperties;
+use arrow_array::{ArrayRef, Float32Array, Float64Array, RecordBatch};
+use arrow_ipc::writer::FileWriter;
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use ndarray::ArrayView2;
+
+use crate::atomic::AtomicFile;
+use crate::error::{Error, Result};
+use crate::source::Format;
+use crate::writer::{OutputSpec, OutputType};
+
+/// Rows in a group: enough to compress well, few enough to be held in memory while they are collected.
+const GROUP_VALUES: usize = 1 << 22;
+
+/// One column per class.
+pub(crate) struct BatchWriter {
+    path: PathBuf,
+    schema: SchemaRef,
+    writer: Encoder,
+}
+
+enum Encoder {
+    Parquet(Box<ArrowWriter<AtomicFile>>),
+    Arrow(Box<FileWriter<AtomicFile>>),
+}
+
+impl BatchWriter {
+    pub(crate) fn new(file: AtomicFile, format: Format, spec: &OutputSpec) -> Result<Self> {
+        let path = file.path().to_path_buf();
+        let dtype = match spec.dtype {
+            OutputType::F32 => DataType::Float32,
+            OutputType::F64 => DataType::Float64,
+        };
+        let names = spec.column_names().into_iter();
+        let fields: Vec<Field> = names
+            .map(|name| Field::new(name, dtype.clone(), false))
+            .collect();
+        let schema = Arc::new(Schema::new(fields));
+        let writer = if format == Format::Parquet {
+            let rows = (GROUP_VALUES / spec.classes.max(1)).max(1024);
+            let properties = WriterProperties::builder()
+                .set_compression(Compression::ZSTD(ZstdLevel::default()))
+                // Calibrated scores hardly repeat, so a dictionary only costs time.
+                .set_dictionary_enabled(false)
+                .set_max_row_group_row_count(Some(rows))
+                .build();
+            let writer = ArrowWriter::try_new(file, Arc::clone(&schema), Some(properties));
+            Encoder::Parquet(Box::new(writer.map_err(|e| parquet_error(&path, e))?))
+        } else {
+            let writer = FileWriter::try_new(file, &schema);
+            Encoder::Arrow(Box::new(writer.map_err(|e| arrow_error(&path, e))?))
+        };
+        Ok(Self {
+            path,
+            schema,
+            writer,
+        })
+    }
+
+    pub(crate) fn write_f32(&mut self, rows: ArrayView2<'_, f32>) -> Result<()> {
+        let column = |c: ndarray::ArrayView1<'_, f32>| {
+            Arc::new(Float32Array::from_iter_values(c.iter().copied())) as ArrayRef
+        };
+        self.write(rows.columns().into_iter().map(column).collect())
+    }
+
+    pub(crate) fn write_f64(&mut self, rows: ArrayView2<'_, f64>) -> Result<()> {
+        let column = |c: ndarray::ArrayView1<'_, f64>| {
+            Arc::new(Float64Array::from_iter_values(c.iter().copied())) as ArrayRef
+        };
+        self.write(rows.columns().into_iter().map(column).collect())
+    }
+
+    fn write(&mut self, columns: Vec<ArrayRef>) -> Result<()> {
+        let path = &self.path;
+        let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns);
+        let batch = batch.map_err(|e| arrow_error(path, e))?;
+        match &mut self.writer {
+            Encoder::Parquet(w) => w.write(&batch).map_err(|e| parquet_error(path, e)),
+            Encoder::Arrow(w) => w.write(&batch).map_err(|e| arrow_error(path, e)),
+        }
+    }
+
+    /// Writes what is left and gives the file back, to be committed.
+    pub(crate) fn finish(self) -> Result<AtomicFile> {
+        let path = self.path;
+        match self.writer {
+            Encoder::Parquet(w) => w.into_inner().map_err(|e| parquet_error(&path, e)),
+            Encoder::Arrow(w) => w.into_inner().map_err(|e| arrow_error(&path, e)),
+        }
+    }
+}
+
+/// What the encoders report while writing is trouble with the disk.
+fn parquet_error(path: &Path, error: ParquetError) -> Error {
+    Error::io(path, "write", std::io::Error::other(error))
+}
+
+fn arrow_error(path: &Path, error: ArrowError) -> Error {
+    let error = match error {
+        ArrowError::IoError(_, error) => error,
+        other => std::io::Error::other(other),
+    };
+    Error::io(path, "write", error)
+}

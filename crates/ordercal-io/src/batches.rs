@@ -1,0 +1,442 @@
+//! Record batches of `.parquet` and `.arrow` files as blocks of rows.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{ArrowError, DataType, Schema};
+
+use crate::array::{AnyArray, Dtype, Values};
+use crate::blocks::{Block, BlockSource, Opened};
+use crate::columns::{self, Plan, ScoreColumns};
+use crate::error::{Error, Result, clean};
+use crate::labels::to_f64;
+use crate::reader::ReadOptions;
+use crate::source::{DataRef, Format};
+
+/// Batches one after the other, as both decoders give them.
+pub(crate) type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
+
+/// The names of a table's columns.
+pub(crate) fn column_names(schema: &Schema) -> Vec<String> {
+    let fields = schema.fields().iter();
+    fields.map(|field| clean(field.name())).collect()
+}
+
+thread_local! {
+    /// Whether this thread is inside a decoder, whose panics are errors and not to be printed.
+    static DECODING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Makes panics inside a decoder silent, once for the process; all others are reported as before.
+fn silence_decoders() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !DECODING.get() {
+                usual(panic);
+            }
+        }));
+    });
+}
+
+/// Runs a decoder. The decoders of both formats are made for files that are what they claim to be, and
+/// panic on a few that are not; to the user that is a damaged file like any other.
+pub(crate) fn guarded<T, E: ToString>(
+    path: &Path,
+    format: Format,
+    decode: impl FnOnce() -> Result<T, E>,
+) -> Result<T> {
+    silence_decoders();
+    DECODING.set(true);
+    let outcome = catch_unwind(AssertUnwindSafe(decode));
+    DECODING.set(false);
+    let message = match outcome {
+        Ok(Ok(value)) => return Ok(value),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "the decoder gave up on it".to_owned(),
+    };
+    Err(Error::damaged(path, format, &message))
+}
+
+/// Opens a table of scores whose batches are ready to be read.
+pub(crate) fn open(
+    data: &DataRef,
+    options: &ReadOptions,
+    format: Format,
+    schema: &Schema,
+    batches: Batches,
+    rows: Option<usize>,
+) -> Result<Opened> {
+    let names = column_names(schema);
+    let plan = columns::plan(data, &names, true, options)?;
+    let mut blocks = BatchBlocks {
+        path: data.path().to_path_buf(),
+        format,
+        batches,
+        names,
+        plan,
+        classes: None,
+        current: None,
+        row: 0,
+    };
+    // How long the lists are is not in the schema, so the first batch is looked at now.
+    let classes = match &blocks.plan.scores {
+        ScoreColumns::Wide(columns) => columns.len(),
+        ScoreColumns::List(column) => {
+            let column = *column;
+            if !blocks.refill()? {
+                return Err(Error::Data {
+                    path: blocks.path,
+                    split: None,
+                    source: ordercal::Error::NoRows,
+                });
+            }
+            blocks.first_list_length(column)?
+        }
+    };
+    blocks.classes = Some(classes);
+    Ok(Opened {
+        kind: blocks.plan.kind,
+        classes,
+        rows,
+        has_labels: blocks.plan.label.is_some(),
+        class_names: blocks.plan.class_names.clone(),
+        split: None,
+        source: Box::new(blocks),
+    })
+}
+
+/// The labels of a table that holds nothing else, or has a column `label`.
+pub(crate) fn read_labels(
+    path: &Path,
+    format: Format,
+    schema: &Schema,
+    mut batches: Batches,
+) -> Result<AnyArray> {
+    let names = column_names(schema);
+    let column = columns::label_column(path, &names)?;
+    let mut all: Option<AnyArray> = None;
+    let mut row = 0;
+    while let Some(batch) = guarded(path, format, || batches.next().transpose())? {
+        let place = Place {
+            path,
+            column: &names[column],
+            row,
+        };
+        let labels = flat(batch.column(column), &place)?;
+        row += batch.num_rows();
+        match &mut all {
+            Some(all) => all.append(labels),
+            None => all = Some(labels),
+        }
+    }
+    Ok(all.unwrap_or_else(|| AnyArray::vector(Dtype::I64, Values::Int(Vec::new()))))
+}
+
+struct BatchBlocks {
+    path: PathBuf,
+    format: Format,
+    batches: Batches,
+    names: Vec<String>,
+    plan: Plan,
+    classes: Option<usize>,
+    /// What is left of the batch that was read last.
+    current: Option<RecordBatch>,
+    row: usize,
+}
+
+impl BatchBlocks {
+    /// Makes sure that there is a batch with rows; false if there is none left.
+    fn refill(&mut self) -> Result<bool> {
+        while self.current.as_ref().is_none_or(|b| b.num_rows() == 0) {
+            let batches = &mut self.batches;
+            let next = guarded(&self.path, self.format, || batches.next().transpose())?;
+            match next {
+                Some(batch) => self.current = Some(batch),
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    fn place(&self, column: usize) -> Place<'_> {
+        Place {
+            path: &self.path,
+            column: &self.names[column],
+            row: self.row,
+        }
+    }
+
+    fn first_list_length(&self, column: usize) -> Result<usize> {
+        let batch = self.current.as_ref().expect("refilled just before");
+        Ok(list(&batch.column(column).slice(0, 1), &self.place(column), None)?.shape[1])
+    }
+
+    fn block(&self, batch: &RecordBatch) -> Result<Block> {
+        let scores = match &self.plan.scores {
+            ScoreColumns::List(column) => {
+                let place = self.place(*column);
+                check_float(list(batch.column(*column), &place, self.classes)?, &place)?
+            }
+            ScoreColumns::Wide(columns) => {
+                let columns = columns.iter().map(|&column| {
+                    let array = flat(batch.column(column), &self.place(column))?;
+                    check_float(array, &self.place(column))
+                });
+                interleave(columns.collect::<Result<_>>()?, batch.num_rows())
+            }
+        };
+        let labels = self.plan.label.map(|column| {
+            let array = batch.column(column);
+            match array.data_type() {
+                DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
+                    list(array, &self.place(column), self.classes)
+                }
+                _ => flat(array, &self.place(column)),
+            }
+        });
+        let weights = self.plan.weight.map(|column| {
+            let place = self.place(column);
+            match flat(batch.column(column), &place)? {
+                array if array.dtype.is_text() => {
+                    Err(place.wrong_type("text", "weights are numbers"))
+                }
+                array => Ok(array),
+            }
+        });
+        Ok(Block {
+            scores,
+            labels: labels.transpose()?,
+            weights: weights.transpose()?,
+        })
+    }
+}
+
+impl BlockSource for BatchBlocks {
+    fn next_block(&mut self, max: usize) -> Result<Option<Block>> {
+        if !self.refill()? {
+            return Ok(None);
+        }
+        let batch = self.current.take().expect("refilled just before");
+        let rows = batch.num_rows().min(max);
+        let block = self.block(&batch.slice(0, rows))?;
+        self.current = Some(batch.slice(rows, batch.num_rows() - rows));
+        self.row += rows;
+        Ok(Some(block))
+    }
+}
+
+/// Which column is being read and where its first row is, for errors.
+struct Place<'a> {
+    path: &'a Path,
+    column: &'a str,
+    row: usize,
+}
+
+impl Place<'_> {
+    fn wrong_type(&self, found: &str, expected: &'static str) -> Error {
+        Error::WrongDtype {
+            path: self.path.to_path_buf(),
+            array: self.column.to_owned(),
+            found: clean(found),
+            expected,
+        }
+    }
+
+    fn missing(&self, row: usize) -> Error {
+        Error::MissingValue {
+            path: self.path.to_path_buf(),
+            row: self.row + row,
+            column: self.column.to_owned(),
+        }
+    }
+}
+
+/// The row of the first null, `per_row` values a row.
+fn first_null(array: &dyn Array, per_row: usize) -> Option<usize> {
+    let nulls = array.logical_nulls().filter(|n| n.null_count() > 0)?;
+    let position = (0..array.len()).find(|&i| nulls.is_null(i))?;
+    Some(position / per_row.max(1))
+}
+
+fn check_float(array: AnyArray, place: &Place<'_>) -> Result<AnyArray> {
+    if array.dtype.is_float() {
+        return Ok(array);
+    }
+    Err(place.wrong_type(
+        &array.dtype.to_string(),
+        "scores are floats: cast the column to float32 or float64",
+    ))
+}
+
+/// A column of single values.
+fn flat(array: &ArrayRef, place: &Place<'_>) -> Result<AnyArray> {
+    let (dtype, values) = values(array, place)?;
+    if let Some(row) = first_null(array, 1) {
+        return Err(place.missing(row));
+    }
+    Ok(AnyArray::vector(dtype, values))
+}
+
+fn values(array: &ArrayRef, place: &Place<'_>) -> Result<(Dtype, Values)> {
+    macro_rules! ints {
+        ($type:ty) => {
+            Values::Int(
+                array
+                    .as_primitive::<$type>()
+                    .values()
+                    .iter()
+                    .map(|&v| i64::try_from(v).unwrap_or(i64::MAX))
+                    .collect(),
+            )
+        };
+    }
+    macro_rules! floats {
+        ($type:ty) => {
+            array.as_primitive::<$type>().values().to_vec()
+        };
+    }
+    let texts = |texts: &mut dyn Iterator<Item = Option<&str>>| {
+        Values::Text(texts.map(|t| t.unwrap_or_default().to_owned()).collect())
+    };
+    Ok(match array.data_type() {
+        DataType::Float16 => (Dtype::F16, Values::F16(floats!(Float16Type))),
+        DataType::Float32 => (Dtype::F32, Values::F32(floats!(Float32Type))),
+        DataType::Float64 => (Dtype::F64, Values::F64(floats!(Float64Type))),
+        DataType::Int8 => (Dtype::I8, ints!(Int8Type)),
+        DataType::Int16 => (Dtype::I16, ints!(Int16Type)),
+        DataType::Int32 => (Dtype::I32, ints!(Int32Type)),
+        DataType::Int64 => (Dtype::I64, ints!(Int64Type)),
+        DataType::UInt8 => (Dtype::U8, ints!(UInt8Type)),
+        DataType::UInt16 => (Dtype::U16, ints!(UInt16Type)),
+        DataType::UInt32 => (Dtype::U32, ints!(UInt32Type)),
+        DataType::UInt64 => (Dtype::U64, ints!(UInt64Type)),
+        DataType::Boolean => {
+            let bits = array.as_boolean().values().iter();
+            (Dtype::Bool, Values::Int(bits.map(i64::from).collect()))
+        }
+        DataType::Utf8 => (Dtype::Text, texts(&mut array.as_string::<i32>().iter())),
+        DataType::LargeUtf8 => (Dtype::Text, texts(&mut array.as_string::<i64>().iter())),
+        DataType::Utf8View => (Dtype::Text, texts(&mut array.as_string_view().iter())),
+        DataType::Dictionary(..) => {
+            let dictionary = array.as_any_dictionary();
+            let (dtype, values) = values(dictionary.values(), place)?;
+            if let Some(row) = first_null(array, 1) {
+                return Err(place.missing(row));
+            }
+            let keys = dictionary.normalized_keys();
+            if keys.iter().any(|&key| key >= values.len()) {
+                return Err(place.wrong_type("dictionary", "a key of it is out of range"));
+            }
+            (dtype, values.gather(keys.into_iter()))
+        }
+        other => {
+            return Err(place.wrong_type(
+                &format!("{other}"),
+                "only floats, integers, booleans and text are read",
+            ));
+        }
+    })
+}
+
+/// A column of lists of the same length, `expected` if that is known, as a matrix.
+fn list(array: &ArrayRef, place: &Place<'_>, expected: Option<usize>) -> Result<AnyArray> {
+    if let Some(row) = first_null(array, 1) {
+        return Err(place.missing(row));
+    }
+    let rows = array.len();
+    let (child, start, lengths): (&ArrayRef, usize, Vec<usize>) = match array.data_type() {
+        DataType::FixedSizeList(_, length) => {
+            let array = array.as_fixed_size_list();
+            let length = usize::try_from(*length).unwrap_or(0);
+            let start = array.value_offset_at(0);
+            (array.values(), start, vec![length; rows])
+        }
+        DataType::List(_) => {
+            let array = array.as_list::<i32>();
+            let ends = array.value_offsets();
+            let lengths = ends.windows(2).map(|w| (w[1] - w[0]) as usize);
+            (array.values(), ends[0] as usize, lengths.collect())
+        }
+        DataType::LargeList(_) => {
+            let array = array.as_list::<i64>();
+            let ends = array.value_offsets();
+            let lengths = ends.windows(2).map(|w| (w[1] - w[0]) as usize);
+            (array.values(), ends[0] as usize, lengths.collect())
+        }
+        other => {
+            return Err(place.wrong_type(
+                &format!("{other}"),
+                "it must hold lists of floats, or have one column per class beside it",
+            ));
+        }
+    };
+    let expected = expected.or(lengths.first().copied()).unwrap_or(0);
+    if let Some(row) = lengths.iter().position(|&length| length != expected) {
+        return Err(Error::RaggedRow {
+            path: place.path.to_path_buf(),
+            row: place.row + row,
+            column: place.column.to_owned(),
+            found: lengths[row],
+            expected,
+        });
+    }
+    let child = child.slice(start, rows * expected);
+    if let Some(row) = first_null(&child, expected) {
+        return Err(place.missing(row));
+    }
+    let (dtype, values) = values(&child, place)?;
+    Ok(AnyArray {
+        shape: vec![rows, expected],
+        dtype,
+        values,
+    })
+}
+
+/// Puts columns of scores side by side: in their own type if they share one, else as `f64`.
+fn interleave(columns: Vec<AnyArray>, rows: usize) -> AnyArray {
+    let shape = vec![rows, columns.len()];
+    let dtype = columns.first().map_or(Dtype::F64, |c| c.dtype);
+    macro_rules! weave {
+        ($variant:ident) => {{
+            let columns: Option<Vec<&Vec<_>>> = columns
+                .iter()
+                .map(|column| match &column.values {
+                    Values::$variant(values) => Some(values),
+                    _ => None,
+                })
+                .collect();
+            columns.map(|columns| {
+                let cells = (0..rows).flat_map(|row| columns.iter().map(move |c| c[row]));
+                Values::$variant(cells.collect())
+            })
+        }};
+    }
+    let same = match dtype {
+        Dtype::F16 => weave!(F16),
+        Dtype::F32 => weave!(F32),
+        _ => weave!(F64),
+    };
+    let (dtype, values) = match same {
+        Some(values) => (dtype, values),
+        None => {
+            let columns: Vec<Vec<f64>> = columns.iter().map(|c| to_f64(&c.values)).collect();
+            let cells = (0..rows).flat_map(|row| columns.iter().map(move |c| c[row]));
+            (Dtype::F64, Values::F64(cells.collect()))
+        }
+    };
+    AnyArray {
+        shape,
+        dtype,
+        values,
+    }
+}

@@ -1,0 +1,273 @@
+//! Which columns of a table are scores, label and weight.
+
+use std::path::Path;
+
+use ordercal::ScoreKind;
+
+use crate::archive::list;
+use crate::bundle::unknown_split;
+use crate::error::{Error, Result};
+use crate::nearest::nearest;
+use crate::reader::{LabelNeed, ReadOptions};
+use crate::source::DataRef;
+
+/// Column names start so, or are the list column, for each kind of scores.
+const KINDS: [(ScoreKind, &str, &str); 3] = [
+    (ScoreKind::Logits, "logit_", "logits"),
+    (ScoreKind::LogProbs, "log_prob_", "log_probs"),
+    (ScoreKind::Probs, "prob_", "probs"),
+];
+
+/// Where a row's scores are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ScoreColumns {
+    /// One column per class, in the order of the classes.
+    Wide(Vec<usize>),
+    /// One column that holds lists.
+    List(usize),
+}
+
+/// The columns that are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) kind: ScoreKind,
+    pub(crate) scores: ScoreColumns,
+    pub(crate) label: Option<usize>,
+    pub(crate) weight: Option<usize>,
+    /// What follows `logit_`, if that is not numbers.
+    pub(crate) class_names: Option<Vec<String>>,
+}
+
+impl Plan {
+    /// Every column that is read.
+    pub(crate) fn columns(&self) -> Vec<usize> {
+        let mut columns = match &self.scores {
+            ScoreColumns::Wide(columns) => columns.clone(),
+            ScoreColumns::List(column) => vec![*column],
+        };
+        columns.extend(self.label);
+        columns.extend(self.weight);
+        columns
+    }
+}
+
+/// Assigns roles by the names of the columns. `lists` says whether a column can hold lists.
+pub(crate) fn plan(
+    data: &DataRef,
+    names: &[String],
+    lists: bool,
+    options: &ReadOptions,
+) -> Result<Plan> {
+    let path = data.path();
+    if let Some(split) = data.split() {
+        return Err(unknown_split(path, split, Vec::new()));
+    }
+    let found: Vec<(ScoreKind, ScoreColumns)> = KINDS
+        .iter()
+        .flat_map(|&(kind, prefix, list)| {
+            let wide: Vec<usize> = (0..names.len())
+                .filter(|&i| names[i].len() > prefix.len() && names[i].starts_with(prefix))
+                .collect();
+            let wide = (!wide.is_empty()).then_some((kind, ScoreColumns::Wide(wide)));
+            let list = names.iter().position(|n| n == list).filter(|_| lists);
+            wide.into_iter()
+                .chain(list.map(|column| (kind, ScoreColumns::List(column))))
+        })
+        .collect();
+    let hinted = options
+        .kind
+        .and_then(|hint| found.iter().find(|(kind, _)| *kind == hint));
+    let (kind, scores) = match (found.as_slice(), hinted) {
+        ([], _) => return Err(no_scores(path, names, lists)),
+        ([only], _) => only.clone(),
+        (_, Some(hinted)) => hinted.clone(),
+        (several, None) => {
+            return Err(Error::AmbiguousScores {
+                path: path.to_path_buf(),
+                first: first_name(&several[0].1, names).to_owned(),
+                second: first_name(&several[1].1, names).to_owned(),
+            });
+        }
+    };
+    let (scores, class_names) = match scores {
+        ScoreColumns::Wide(columns) => {
+            let prefix = KINDS.iter().find(|k| k.0 == kind).map_or("", |k| k.1);
+            let (columns, names) = order_columns(path, names, columns, prefix)?;
+            (ScoreColumns::Wide(columns), names)
+        }
+        list => (list, None),
+    };
+    let ignored = options.labels == LabelNeed::Ignored;
+    let find = |wanted: [&str; 2]| {
+        let found = names.iter().position(|n| wanted.contains(&n.as_str()));
+        found.filter(|_| !ignored)
+    };
+    let plan = Plan {
+        kind: match kind {
+            ScoreKind::Logits => options.kind.unwrap_or(kind),
+            said => said,
+        },
+        scores,
+        label: find(["label", "labels"]),
+        weight: find(["weight", "weights"]),
+        class_names,
+    };
+    for &column in &plan.columns() {
+        if names.iter().filter(|n| **n == names[column]).count() > 1 {
+            return Err(Error::Duplicate {
+                path: path.to_path_buf(),
+                name: names[column].clone(),
+            });
+        }
+    }
+    if options.labels == LabelNeed::Required && plan.label.is_none() {
+        let near = nearest("label", names.iter().map(String::as_str));
+        let hint = near.map_or(String::new(), |n| format!(" (did you mean `{n}`?)"));
+        return Err(Error::NoLabels {
+            path: path.to_path_buf(),
+            expected: format!("a column named `label`{hint}"),
+            present: show(names),
+        });
+    }
+    Ok(plan)
+}
+
+/// The only column, or the one named `label`: for a table that holds nothing but labels.
+pub(crate) fn label_column(path: &Path, names: &[String]) -> Result<usize> {
+    let named = names.iter().position(|n| n == "label" || n == "labels");
+    match (named, names.len()) {
+        (Some(column), _) => Ok(column),
+        (None, 1) => Ok(0),
+        (None, _) => Err(Error::NoLabels {
+            path: path.to_path_buf(),
+            expected: "one column, or one named `label`".into(),
+            present: show(names),
+        }),
+    }
+}
+
+/// Puts score columns in the order of the classes: by number if what follows the prefix are numbers,
+/// which must then be 0 to K − 1; otherwise as they stand, and what follows are the classes' names.
+fn order_columns(
+    path: &Path,
+    names: &[String],
+    columns: Vec<usize>,
+    prefix: &str,
+) -> Result<(Vec<usize>, Option<Vec<String>>)> {
+    let suffixes: Vec<&str> = columns.iter().map(|&c| &names[c][prefix.len()..]).collect();
+    let numbers: Option<Vec<usize>> = suffixes.iter().map(|s| s.parse().ok()).collect();
+    let Some(numbers) = numbers else {
+        let names = suffixes.into_iter().map(str::to_owned).collect();
+        return Ok((columns, Some(names)));
+    };
+    let mut ordered: Vec<(usize, usize)> = numbers.into_iter().zip(columns).collect();
+    ordered.sort_unstable();
+    for (class, window) in ordered.iter().enumerate() {
+        if window.0 > class {
+            return Err(Error::MissingColumn {
+                path: path.to_path_buf(),
+                column: format!("{prefix}{class}"),
+                present: show(names),
+            });
+        }
+        if window.0 < class {
+            return Err(Error::Duplicate {
+                path: path.to_path_buf(),
+                name: format!("{prefix}{}", window.0),
+            });
+        }
+    }
+    Ok((
+        ordered.into_iter().map(|(_, column)| column).collect(),
+        None,
+    ))
+}
+
+fn no_scores(path: &Path, names: &[String], lists: bool) -> Error {
+    let list = if lists {
+        ", or a list column `logits`"
+    } else {
+        ""
+    };
+    let near = nearest("logit_0", names.iter().map(String::as_str));
+    let hint = near.map_or(String::new(), |n| format!("; did you mean `{n}`?"));
+    Error::NoScores {
+        path: path.to_path_buf(),
+        expected: format!(
+            "columns named `logit_0`, `logit_1` and so on (or `prob_`, `log_prob_`){list}{hint}"
+        ),
+        present: show(names),
+    }
+}
+
+fn first_name<'a>(columns: &ScoreColumns, names: &'a [String]) -> &'a str {
+    match columns {
+        ScoreColumns::Wide(columns) => &names[columns[0]],
+        ScoreColumns::List(column) => &names[*column],
+    }
+}
+
+/// The names of columns, for an error message.
+pub(crate) fn show(names: &[String]) -> String {
+    list(names.iter().map(|n| format!("`{n}`")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planned(names: &[&str], options: ReadOptions) -> Result<Plan> {
+        let names: Vec<String> = names.iter().map(|&n| n.into()).collect();
+        plan(&DataRef::new("f.csv"), &names, true, &options)
+    }
+
+    #[test]
+    fn columns_are_found_whatever_their_order() {
+        let names = ["id", "logit_2", "label", "logit_0", "weight", "logit_1"];
+        let plan = planned(&names, ReadOptions::default()).unwrap();
+        assert_eq!(plan.scores, ScoreColumns::Wide(vec![3, 5, 1]));
+        assert_eq!(
+            (plan.label, plan.weight, plan.class_names),
+            (Some(2), Some(4), None)
+        );
+    }
+
+    #[test]
+    fn ten_columns_are_ordered_by_number_not_by_letter() {
+        let names: Vec<String> = (0..12).rev().map(|i| format!("prob_{i}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let plan = planned(&names, ReadOptions::default()).unwrap();
+        assert_eq!(plan.scores, ScoreColumns::Wide((0..12).rev().collect()));
+        assert_eq!(plan.kind, ScoreKind::Probs);
+    }
+
+    #[test]
+    fn names_after_the_prefix_are_class_names() {
+        let plan = planned(&["log_prob_dog", "log_prob_cat"], ReadOptions::default()).unwrap();
+        assert_eq!(plan.class_names.unwrap(), ["dog", "cat"]);
+        assert_eq!(plan.kind, ScoreKind::LogProbs);
+    }
+
+    #[test]
+    fn gaps_and_repetitions_are_errors() {
+        let error = planned(&["logit_0", "logit_2"], ReadOptions::default()).unwrap_err();
+        assert!(matches!(error, Error::MissingColumn { column, .. } if column == "logit_1"));
+        let error =
+            planned(&["logit_0", "logit_1", "logit_1"], ReadOptions::default()).unwrap_err();
+        assert!(matches!(error, Error::Duplicate { name, .. } if name == "logit_1"));
+        let error = planned(&["logit_0", "logit_1", "prob_0"], ReadOptions::default()).unwrap_err();
+        assert!(matches!(error, Error::AmbiguousScores { .. }));
+        let required = ReadOptions::default().with_labels(LabelNeed::Required);
+        let error = planned(&["logit_0", "logit_1", "lable"], required).unwrap_err();
+        assert!(
+            error.to_string().contains("did you mean `lable`?"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_list_column_will_do() {
+        let plan = planned(&["labels", "logits"], ReadOptions::default()).unwrap();
+        assert_eq!((plan.scores, plan.label), (ScoreColumns::List(1), Some(0)));
+    }
+}

@@ -1,0 +1,254 @@
+//! `.csv` and `.csv.gz`: a header with the names of the columns, then a row per example.
+//!
+//! Numbers are read as `f64`: text has no type, and nothing that was written is lost.
+
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ::csv::{ByteRecord, ErrorKind, ReaderBuilder, Trim};
+use flate2::bufread::MultiGzDecoder;
+
+use crate::array::{AnyArray, Dtype, Values};
+use crate::blocks::{Block, BlockSource, Opened};
+use crate::columns::{self, Plan, ScoreColumns};
+use crate::error::{Error, Result, clean};
+use crate::reader::ReadOptions;
+use crate::source::{self, DataRef, Format};
+
+/// A row longer than this is no row of scores; it would be kept in memory whole.
+const LONGEST_ROW: u64 = 64 << 20;
+
+/// An open table and the names of its columns.
+struct Table {
+    path: PathBuf,
+    format: Format,
+    reader: ::csv::Reader<RowGuard>,
+    names: Vec<String>,
+    record: ByteRecord,
+    row_end: Arc<AtomicU64>,
+}
+
+impl Table {
+    fn open(path: &Path, gzipped: bool) -> Result<Self> {
+        let (file, _) = source::open(path)?;
+        let mut file = BufReader::with_capacity(1 << 16, file);
+        let format = if gzipped { Format::CsvGz } else { Format::Csv };
+        let inner: Box<dyn Read + Send> = if gzipped {
+            use io::BufRead;
+            let start = file.fill_buf().map_err(|e| Error::io(path, "read", e))?;
+            if !start.starts_with(&[0x1f, 0x8b]) {
+                return Err(Error::WrongMagic {
+                    path: path.to_path_buf(),
+                    format,
+                    found: start[..start.len().min(8)].to_vec(),
+                });
+            }
+            Box::new(MultiGzDecoder::new(file))
+        } else {
+            Box::new(file)
+        };
+        let row_end = Arc::new(AtomicU64::new(0));
+        let guard = RowGuard {
+            inner,
+            read: 0,
+            row_end: Arc::clone(&row_end),
+        };
+        let reader = ReaderBuilder::new()
+            .trim(Trim::All)
+            .buffer_capacity(1 << 16)
+            .from_reader(guard);
+        let mut table = Self {
+            path: path.to_path_buf(),
+            format,
+            reader,
+            names: Vec::new(),
+            record: ByteRecord::new(),
+            row_end,
+        };
+        let header = table.reader.byte_headers().cloned();
+        let header = header.map_err(|e| table.error(e))?;
+        for name in &header {
+            let name = String::from_utf8(name.to_vec()).map_err(|_| Error::BadLine {
+                path: path.to_path_buf(),
+                line: 1,
+                problem: "the header is not UTF-8 text",
+            })?;
+            table.names.push(clean(&name));
+        }
+        Ok(table)
+    }
+
+    /// Reads the next row; false after the last.
+    fn advance(&mut self) -> Result<bool> {
+        let more = self.reader.read_byte_record(&mut self.record);
+        let more = more.map_err(|e| self.error(e))?;
+        let end = self.reader.position().byte();
+        self.row_end.store(end, Ordering::Relaxed);
+        Ok(more)
+    }
+
+    fn line(&self) -> u64 {
+        self.record.position().map_or(0, ::csv::Position::line)
+    }
+
+    fn number(&self, column: usize) -> Result<f64> {
+        let cell = &self.record[column];
+        std::str::from_utf8(cell)
+            .ok()
+            .and_then(|text| text.parse().ok())
+            .ok_or_else(|| Error::NotANumber {
+                path: self.path.clone(),
+                line: self.line(),
+                column: self.names[column].clone(),
+                text: clean(&String::from_utf8_lossy(&cell[..cell.len().min(40)])),
+            })
+    }
+
+    fn text(&self, column: usize) -> Result<String> {
+        let text = std::str::from_utf8(&self.record[column]);
+        let text = text.map_err(|_| Error::BadLine {
+            path: self.path.clone(),
+            line: self.line(),
+            problem: "the label is not UTF-8 text",
+        })?;
+        if text.is_empty() {
+            return Err(Error::BadLine {
+                path: self.path.clone(),
+                line: self.line(),
+                problem: "the label is missing",
+            });
+        }
+        Ok(text.to_owned())
+    }
+
+    fn error(&self, error: ::csv::Error) -> Error {
+        let path = self.path.clone();
+        match error.into_kind() {
+            ErrorKind::Io(e) => match e.kind() {
+                io::ErrorKind::FileTooLarge => Error::BadLine {
+                    path,
+                    line: self.reader.position().line(),
+                    problem: "the row is longer than 64 MiB; is a quote left open?",
+                },
+                io::ErrorKind::InvalidData
+                | io::ErrorKind::InvalidInput
+                | io::ErrorKind::UnexpectedEof => {
+                    let message = format!("line {}: {e}", self.reader.position().line());
+                    Error::damaged(&path, self.format, &message)
+                }
+                _ => Error::io(&path, "read", e),
+            },
+            ErrorKind::UnequalLengths {
+                pos,
+                expected_len,
+                len,
+            } => Error::WrongFieldCount {
+                path,
+                line: pos.map_or(0, |p| p.line()),
+                expected: expected_len,
+                found: len,
+            },
+            _ => Error::BadLine {
+                path,
+                line: self.reader.position().line(),
+                problem: "the line cannot be understood",
+            },
+        }
+    }
+}
+
+/// Opens a table of scores.
+pub(crate) fn open(data: &DataRef, options: &ReadOptions, gzipped: bool) -> Result<Opened> {
+    let table = Table::open(data.path(), gzipped)?;
+    let plan = columns::plan(data, &table.names, false, options)?;
+    let ScoreColumns::Wide(scores) = plan.scores.clone() else {
+        unreachable!("lists were not allowed");
+    };
+    Ok(Opened {
+        kind: plan.kind,
+        classes: scores.len(),
+        rows: None,
+        has_labels: plan.label.is_some(),
+        class_names: plan.class_names.clone(),
+        split: None,
+        source: Box::new(CsvBlocks {
+            table,
+            plan,
+            scores,
+        }),
+    })
+}
+
+/// The labels of a table that holds nothing else, or has a column `label`.
+pub(crate) fn read_labels(path: &Path, gzipped: bool) -> Result<AnyArray> {
+    let mut table = Table::open(path, gzipped)?;
+    let column = columns::label_column(path, &table.names)?;
+    let mut labels = Vec::new();
+    while table.advance()? {
+        labels.push(table.text(column)?);
+    }
+    Ok(AnyArray::vector(Dtype::Text, Values::Text(labels)))
+}
+
+struct CsvBlocks {
+    table: Table,
+    plan: Plan,
+    scores: Vec<usize>,
+}
+
+impl BlockSource for CsvBlocks {
+    fn next_block(&mut self, max: usize) -> Result<Option<Block>> {
+        let table = &mut self.table;
+        let mut scores = Vec::new();
+        let mut labels = Vec::new();
+        let mut weights = Vec::new();
+        let mut rows = 0;
+        while rows < max && table.advance()? {
+            for &column in &self.scores {
+                scores.push(table.number(column)?);
+            }
+            if let Some(column) = self.plan.label {
+                labels.push(table.text(column)?);
+            }
+            if let Some(column) = self.plan.weight {
+                weights.push(table.number(column)?);
+            }
+            rows += 1;
+        }
+        if rows == 0 {
+            return Ok(None);
+        }
+        let has =
+            |column: Option<usize>, dtype, values| column.map(|_| AnyArray::vector(dtype, values));
+        Ok(Some(Block {
+            scores: AnyArray {
+                shape: vec![rows, self.scores.len()],
+                dtype: Dtype::F64,
+                values: Values::F64(scores),
+            },
+            labels: has(self.plan.label, Dtype::Text, Values::Text(labels)),
+            weights: has(self.plan.weight, Dtype::F64, Values::F64(weights)),
+        }))
+    }
+}
+
+/// Passes bytes on unless a row gets absurdly long: a few kilobytes of gzip can hold one of gigabytes.
+struct RowGuard {
+    inner: Box<dyn Read + Send>,
+    read: u64,
+    /// Where the last whole row ended.
+    row_end: Arc<AtomicU64>,
+}
+
+impl Read for RowGuard {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.read += count as u64;
+        if self.read - self.row_end.load(Ordering::Relaxed).min(self.read) > LONGEST_ROW {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        Ok(count)
+    }
+}

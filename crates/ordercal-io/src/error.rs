@@ -1,0 +1,475 @@
+//! What can go wrong with a file, with the place where it did.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::source::Format;
+
+/// A result whose error is [`enum@Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Everything that reading or writing refuses, each variant holding what is needed to find the culprit.
+///
+/// Rows and columns count from 0, as arrays do; lines of a csv file count from 1, as editors do. Every
+/// message starts with the file's name.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file does not exist.
+    #[error("{}: there is no such file", path.display())]
+    NotFound {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The path names a folder.
+    #[error("{}: this is a folder; name a file", path.display())]
+    IsDirectory {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The operating system refused.
+    #[error("{}: cannot {action} the file: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What was tried: `read`, `create`, `write`, …
+        action: &'static str,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The file's extension is not one that can be read or written.
+    #[error("{}: the ending does not say a known format; {hint}", path.display())]
+    UnknownFormat {
+        /// The file.
+        path: PathBuf,
+        /// The endings that are known here.
+        hint: &'static str,
+    },
+    /// This build was made without the code for the format.
+    #[error("{}: this build cannot handle {format} files; rebuild it with the feature `{feature}`", path.display())]
+    FeatureOff {
+        /// The file.
+        path: PathBuf,
+        /// The format.
+        format: Format,
+        /// The cargo feature to switch on.
+        feature: &'static str,
+    },
+    /// The file has no bytes.
+    #[error("{}: the file is empty", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The first bytes are not those of the format.
+    #[error("{}: this is not a {format} file: its first bytes are {found:02x?}", path.display())]
+    WrongMagic {
+        /// The file.
+        path: PathBuf,
+        /// What the ending says it is.
+        format: Format,
+        /// The first bytes of the file.
+        found: Vec<u8>,
+    },
+    /// Data that should be there is not.
+    #[error(
+        "{}: {what} needs {needed} bytes from offset {offset}, but only {available} are there; \
+         the file is cut short or damaged", path.display()
+    )]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// Which part: an array's name, a header.
+        what: String,
+        /// Where it starts.
+        offset: u64,
+        /// How many bytes it needs.
+        needed: u128,
+        /// How many there are.
+        available: u64,
+    },
+    /// The file breaks the rules of its format at a known place.
+    #[error("{}: byte {offset} of {what}: {problem}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Which part: an array's name, a header, the pickle stream.
+        what: String,
+        /// Where in that part, or in the file if the part is the file.
+        offset: u64,
+        /// The rule that was broken.
+        problem: &'static str,
+    },
+    /// A library that decodes the format refused the file.
+    #[error("{}: the {format} data cannot be decoded: {message}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The format.
+        format: Format,
+        /// What the decoder said.
+        message: String,
+    },
+    /// A pickle asks for something outside the list of harmless numpy constructors.
+    #[error(
+        "{}: byte {offset}: the pickle asks for `{module}.{name}`, which is not run here; \
+         only numpy arrays in tuples, lists and dicts are read", path.display()
+    )]
+    PickleForbidden {
+        /// The file.
+        path: PathBuf,
+        /// Where.
+        offset: u64,
+        /// The module asked for.
+        module: String,
+        /// The name asked for.
+        name: String,
+    },
+    /// An array of Python objects.
+    #[error(
+        "{}: `{array}` is an array of Python objects; \
+         convert it with .astype(\"float32\") (scores) or .astype(str) (labels) and save it again", path.display()
+    )]
+    ObjectArray {
+        /// The file.
+        path: PathBuf,
+        /// The array.
+        array: String,
+    },
+    /// An array or column of a type that does not fit its role.
+    #[error("{}: `{array}` has type {found}, but {expected}", path.display())]
+    WrongDtype {
+        /// The file.
+        path: PathBuf,
+        /// The array or column.
+        array: String,
+        /// Its type.
+        found: String,
+        /// What is needed, as a clause.
+        expected: &'static str,
+    },
+    /// An array of a shape that does not fit its role.
+    #[error("{}: `{array}` has shape {shape:?}, but {expected}", path.display())]
+    WrongShape {
+        /// The file.
+        path: PathBuf,
+        /// The array.
+        array: String,
+        /// Its shape.
+        shape: Vec<usize>,
+        /// What is needed, as a clause.
+        expected: String,
+    },
+    /// Labels or weights of another length than the scores.
+    #[error("{}: `{array}` has {found} rows, but there are {rows} rows of scores", path.display())]
+    LengthMismatch {
+        /// The file.
+        path: PathBuf,
+        /// The labels or weights.
+        array: String,
+        /// Their length.
+        found: usize,
+        /// The number of rows of scores.
+        rows: usize,
+    },
+    /// No array or column with scores.
+    #[error("{}: no scores found: expected {expected}; the file holds {present}", path.display())]
+    NoScores {
+        /// The file.
+        path: PathBuf,
+        /// The names that would do.
+        expected: String,
+        /// What is in the file.
+        present: String,
+    },
+    /// Labels are needed but there are none.
+    #[error("{}: no labels found: expected {expected}; the file holds {present}", path.display())]
+    NoLabels {
+        /// The file.
+        path: PathBuf,
+        /// The names that would do.
+        expected: String,
+        /// What is in the file.
+        present: String,
+    },
+    /// The same rows are there as several kinds of scores.
+    #[error("{}: both `{first}` and `{second}` are there; say which to use with the kind", path.display())]
+    AmbiguousScores {
+        /// The file.
+        path: PathBuf,
+        /// One.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// A split that the file does not have.
+    #[error("{}: there is no split `{split}`; {hint}", path.display())]
+    UnknownSplit {
+        /// The file.
+        path: PathBuf,
+        /// The split asked for.
+        split: String,
+        /// The splits there are, and the nearest, in words.
+        hint: String,
+        /// The splits there are.
+        known: Vec<String>,
+    },
+    /// The file has several splits and none was picked.
+    #[error("{}: the file holds the splits {}; pick one, as in {}#{}",
+        path.display(), known.join(", "), path.display(), known[0])]
+    SplitNeeded {
+        /// The file.
+        path: PathBuf,
+        /// The splits there are.
+        known: Vec<String>,
+    },
+    /// A table without a column that must be there.
+    #[error("{}: there is no column `{column}`; the columns are {present}", path.display())]
+    MissingColumn {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: String,
+        /// The columns there are.
+        present: String,
+    },
+    /// Two columns or arrays with one name.
+    #[error("{}: `{name}` is there twice", path.display())]
+    Duplicate {
+        /// The file.
+        path: PathBuf,
+        /// The name.
+        name: String,
+    },
+    /// A cell of a csv file that is not a number.
+    #[error("{}: line {line}, column `{column}`: `{text}` is not a number", path.display())]
+    NotANumber {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// The column.
+        column: String,
+        /// The cell.
+        text: String,
+    },
+    /// A row of a csv file with too few or too many cells.
+    #[error("{}: line {line}: {found} cells, but the header has {expected} columns", path.display())]
+    WrongFieldCount {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// How many columns the header has.
+        expected: u64,
+        /// How many cells there are.
+        found: u64,
+    },
+    /// A line of a csv file that cannot be a line of a table.
+    #[error("{}: line {line}: {problem}", path.display())]
+    BadLine {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// A missing value.
+    #[error("{}: row {row}, column `{column}`: the value is missing (null)", path.display())]
+    MissingValue {
+        /// The file.
+        path: PathBuf,
+        /// The row.
+        row: usize,
+        /// The column.
+        column: String,
+    },
+    /// A row of a list column with another length than the first.
+    #[error("{}: row {row}: `{column}` holds {found} values, but the first row holds {expected}", path.display())]
+    RaggedRow {
+        /// The file.
+        path: PathBuf,
+        /// The row.
+        row: usize,
+        /// The list column.
+        column: String,
+        /// The length of this row.
+        found: usize,
+        /// The length of the first row.
+        expected: usize,
+    },
+    /// A label that is a number but not an integer.
+    #[error("{}: row {row}: the label {value} is not an integer", path.display())]
+    LabelNotInteger {
+        /// The file.
+        path: PathBuf,
+        /// The row.
+        row: usize,
+        /// The label.
+        value: f64,
+    },
+    /// A row of one-hot labels that is not one 1 and zeros.
+    #[error("{}: row {row}: a one-hot label must hold one 1 and zeros otherwise", path.display())]
+    NotOneHot {
+        /// The file.
+        path: PathBuf,
+        /// The row.
+        row: usize,
+    },
+    /// A label that is not among the class names.
+    #[error("{}: row {row}: the label `{label}` is not a class name{hint}", path.display())]
+    UnknownLabel {
+        /// The file.
+        path: PathBuf,
+        /// The row.
+        row: usize,
+        /// The label.
+        label: String,
+        /// The nearest class name in words, or nothing.
+        hint: String,
+    },
+    /// Labels are names, and which class a name is cannot be told.
+    #[error(
+        "{}: the labels are names, {found} different ones for {classes} classes, so which column each \
+         belongs to is not known; add an array `class_names`, or name the columns `logit_NAME`", path.display()
+    )]
+    ClassNamesNeeded {
+        /// The file.
+        path: PathBuf,
+        /// How many different labels there are; counting stops above the number of classes.
+        found: usize,
+        /// How many classes the scores have.
+        classes: usize,
+    },
+    /// Class names that do not match the columns of the scores.
+    #[error("{}: there are {found} class names for {classes} classes", path.display())]
+    ClassNameCount {
+        /// The file.
+        path: PathBuf,
+        /// How many names there are.
+        found: usize,
+        /// How many classes the scores have.
+        classes: usize,
+    },
+    /// The file was read, but what it holds is not a valid dataset.
+    #[error("{}{}: {source}", path.display(), split_suffix(split))]
+    Data {
+        /// The file.
+        path: PathBuf,
+        /// The split, if one was picked.
+        split: Option<String>,
+        /// What the library found.
+        source: ordercal::Error,
+    },
+    /// An output format that must know the number of rows before the first is written.
+    #[error("{}: a {format} file starts with the number of rows, which is not known", path.display())]
+    RowCountNeeded {
+        /// The file.
+        path: PathBuf,
+        /// The format.
+        format: Format,
+    },
+    /// The rows written are not those that were announced.
+    #[error("{}: {announced} rows were announced but {written} written", path.display())]
+    WrongRowCount {
+        /// The file.
+        path: PathBuf,
+        /// How many were announced.
+        announced: usize,
+        /// How many were written.
+        written: usize,
+    },
+    /// A block of another width or type than the writer was made for.
+    #[error("{}: the file is made of {expected} columns, but {found} were given", path.display())]
+    WrongBlock {
+        /// The file.
+        path: PathBuf,
+        /// Columns and type that the file is made of.
+        expected: String,
+        /// Columns and type of the block.
+        found: String,
+    },
+}
+
+/// Text out of a file as it may stand in a message: one line, and not a long one.
+pub(crate) fn clean(text: &str) -> String {
+    const LONGEST: usize = 200;
+    let printable = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    let mut clean: String = text.chars().take(LONGEST).map(printable).collect();
+    if text.chars().nth(LONGEST).is_some() {
+        clean.push('…');
+    }
+    clean
+}
+
+fn split_suffix(split: &Option<String>) -> String {
+    split.as_ref().map_or(String::new(), |s| format!("#{s}"))
+}
+
+impl Error {
+    /// The file this is about.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::NotFound { path }
+            | Self::IsDirectory { path }
+            | Self::Io { path, .. }
+            | Self::UnknownFormat { path, .. }
+            | Self::FeatureOff { path, .. }
+            | Self::Empty { path }
+            | Self::WrongMagic { path, .. }
+            | Self::Truncated { path, .. }
+            | Self::Malformed { path, .. }
+            | Self::Damaged { path, .. }
+            | Self::PickleForbidden { path, .. }
+            | Self::ObjectArray { path, .. }
+            | Self::WrongDtype { path, .. }
+            | Self::WrongShape { path, .. }
+            | Self::LengthMismatch { path, .. }
+            | Self::NoScores { path, .. }
+            | Self::NoLabels { path, .. }
+            | Self::AmbiguousScores { path, .. }
+            | Self::UnknownSplit { path, .. }
+            | Self::SplitNeeded { path, .. }
+            | Self::MissingColumn { path, .. }
+            | Self::Duplicate { path, .. }
+            | Self::NotANumber { path, .. }
+            | Self::WrongFieldCount { path, .. }
+            | Self::BadLine { path, .. }
+            | Self::MissingValue { path, .. }
+            | Self::RaggedRow { path, .. }
+            | Self::LabelNotInteger { path, .. }
+            | Self::NotOneHot { path, .. }
+            | Self::UnknownLabel { path, .. }
+            | Self::ClassNamesNeeded { path, .. }
+            | Self::ClassNameCount { path, .. }
+            | Self::Data { path, .. }
+            | Self::RowCountNeeded { path, .. }
+            | Self::WrongRowCount { path, .. }
+            | Self::WrongBlock { path, .. } => path,
+        }
+    }
+
+    /// Wraps what a decoder said.
+    pub(crate) fn damaged(path: &Path, format: Format, message: &str) -> Self {
+        Self::Damaged {
+            path: path.to_path_buf(),
+            format,
+            message: clean(message),
+        }
+    }
+
+    /// Wraps what the operating system said, with the two mistakes everyone makes told apart.
+    pub(crate) fn io(path: &Path, action: &'static str, source: io::Error) -> Self {
+        let path = path.to_path_buf();
+        match source.kind() {
+            io::ErrorKind::NotFound if action == "read" => Self::NotFound { path },
+            io::ErrorKind::IsADirectory => Self::IsDirectory { path },
+            _ => Self::Io {
+                path,
+                action,
+                source,
+            },
+        }
+    }
+}

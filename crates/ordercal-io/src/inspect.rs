@@ -1,0 +1,87 @@
+//! What is in a file, without reading its values.
+
+use std::path::Path;
+
+use ordercal::ScoreKind;
+
+use crate::archive::Archive;
+use crate::bundle;
+use crate::error::Result;
+use crate::npz::Npz;
+use crate::pickle::Pickle;
+use crate::reader::{ReadOptions, RowReader};
+use crate::safetensors::Safetensors;
+use crate::source::{DataRef, Format};
+
+/// One set of scores in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SetInfo {
+    /// The split; `None` for the only set of a file without splits.
+    pub split: Option<String>,
+    /// What the scores are, by their name; logits if the name says nothing.
+    pub kind: ScoreKind,
+    /// N, where the file says it.
+    pub rows: Option<usize>,
+    /// K.
+    pub classes: usize,
+    /// Whether there are labels.
+    pub labels: bool,
+}
+
+/// What a file holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Contents {
+    /// The format.
+    pub format: Format,
+    /// The sets of scores, in the file's order.
+    pub sets: Vec<SetInfo>,
+    /// Every array by name, type and shape, in words; empty for tables.
+    pub arrays: Vec<String>,
+}
+
+/// Looks into a file.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn inspect(path: &Path) -> Result<Contents> {
+    let format = Format::of(path)?;
+    let archive: Box<dyn Archive> = match format {
+        Format::Npz => Box::new(Npz::open(path)?),
+        Format::Safetensors => Box::new(Safetensors::open(path)?),
+        Format::Pickle => Box::new(Pickle::open(path)?),
+        _ => {
+            let reader = RowReader::open(&DataRef::new(path), ReadOptions::default())?;
+            let set = SetInfo {
+                split: None,
+                kind: reader.kind(),
+                rows: reader.known_rows(),
+                classes: reader.classes(),
+                labels: reader.has_labels(),
+            };
+            return Ok(Contents {
+                format,
+                sets: vec![set],
+                arrays: Vec::new(),
+            });
+        }
+    };
+    let entries = archive.entries();
+    let sets = bundle::sets(entries).into_iter().map(|set| {
+        let (kind, scores) = set.scores[0];
+        let shape = &entries[scores].shape;
+        SetInfo {
+            split: set.split,
+            kind,
+            rows: shape.first().copied(),
+            classes: shape.get(1).copied().unwrap_or(0),
+            labels: set.labels.is_some(),
+        }
+    });
+    Ok(Contents {
+        format,
+        sets: sets.collect(),
+        arrays: entries.iter().map(|e| e.describe()).collect(),
+    })
+}

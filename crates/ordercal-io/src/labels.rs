@@ -1,0 +1,268 @@
+//! Labels as people store them, turned into class indices.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+
+use crate::array::{AnyArray, Values};
+use crate::error::{Error, Result, clean};
+use crate::nearest::nearest;
+
+/// Turns labels into class indices: integers, float integers, N×1, one-hot N×K, or names.
+///
+/// Whether an index is below the number of classes is left to the dataset, which names the row.
+pub(crate) struct LabelDecoder {
+    names: Option<HashMap<String, i64>>,
+}
+
+impl LabelDecoder {
+    /// A decoder for labels that are numbers, or names among `names` in the order of the classes.
+    pub(crate) fn new(names: Option<&[String]>) -> Self {
+        let index = |names: &[String]| {
+            let named = names.iter().enumerate();
+            named.map(|(i, name)| (name.clone(), i as i64)).collect()
+        };
+        Self {
+            names: names.map(index),
+        }
+    }
+
+    /// The class index of each row. `first_row` is where in the file the array's first row is.
+    pub(crate) fn decode(
+        &self,
+        path: &Path,
+        array: AnyArray,
+        first_row: usize,
+    ) -> Result<Vec<i64>> {
+        let columns = array.shape.get(1).copied().unwrap_or(1);
+        if columns > 1 {
+            return one_hot(path, &array, columns, first_row);
+        }
+        match array.values {
+            Values::Int(labels) => Ok(labels),
+            Values::Text(labels) => self.decode_names(path, &labels, first_row),
+            values => {
+                let labels = to_f64(&values).into_iter().enumerate();
+                labels
+                    .map(|(row, value)| {
+                        integer(value).ok_or_else(|| Error::LabelNotInteger {
+                            path: path.to_path_buf(),
+                            row: first_row + row,
+                            value,
+                        })
+                    })
+                    .collect()
+            }
+        }
+    }
+
+    fn decode_names(&self, path: &Path, labels: &[String], first_row: usize) -> Result<Vec<i64>> {
+        let decode = |(row, label): (usize, &String)| {
+            let named = self.names.as_ref().and_then(|names| names.get(label));
+            if let Some(&class) = named {
+                return Ok(class);
+            }
+            if let Some(class) = parse_integer(label) {
+                return Ok(class);
+            }
+            let row = first_row + row;
+            let path = path.to_path_buf();
+            // A number that is no integer is a mistake of another kind than a misspelt name.
+            if let Ok(value) = label.trim().parse::<f64>() {
+                return Err(Error::LabelNotInteger { path, row, value });
+            }
+            let hint = match &self.names {
+                None => "; other labels are numbers".to_owned(),
+                Some(names) => nearest(label, names.keys().map(String::as_str))
+                    .map_or(String::new(), |n| format!("; did you mean `{n}`?")),
+            };
+            Err(Error::UnknownLabel {
+                path,
+                row,
+                label: clean(label),
+                hint: clean(&hint),
+            })
+        };
+        labels.iter().enumerate().map(decode).collect()
+    }
+}
+
+/// The different names in labels, to learn the classes from: in sorted order, as scikit-learn numbers them.
+pub(crate) struct NameCollector {
+    names: BTreeSet<String>,
+    classes: usize,
+}
+
+impl NameCollector {
+    pub(crate) fn new(classes: usize) -> Self {
+        Self {
+            names: BTreeSet::new(),
+            classes,
+        }
+    }
+
+    /// Takes in some labels; false once there are more names than classes and more would be of no use.
+    pub(crate) fn add(&mut self, labels: &[String]) -> bool {
+        for label in labels {
+            if !self.names.contains(label) {
+                self.names.insert(label.clone());
+                if self.names.len() > self.classes {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// The names, which must be as many as classes: otherwise it is not known which column is whose.
+    pub(crate) fn finish(self, path: &Path) -> Result<Vec<String>> {
+        if self.names.len() == self.classes {
+            return Ok(self.names.into_iter().collect());
+        }
+        Err(Error::ClassNamesNeeded {
+            path: path.to_path_buf(),
+            found: self.names.len(),
+            classes: self.classes,
+        })
+    }
+}
+
+/// Whether labels read as text are names. If one is a number they are indices, and a name among them is a
+/// mistake.
+pub(crate) fn are_names(labels: &[String]) -> bool {
+    let is_number = |label: &String| label.trim().parse::<f64>().is_ok();
+    !labels.iter().any(is_number)
+}
+
+fn parse_integer(text: &str) -> Option<i64> {
+    let text = text.trim();
+    text.parse()
+        .ok()
+        .or_else(|| text.parse::<f64>().ok().and_then(integer))
+}
+
+/// A float as the integer it is, if it is one.
+fn integer(value: f64) -> Option<i64> {
+    // Beyond 2^53 floats skip integers; no data set has that many classes.
+    (value.fract() == 0.0 && value.abs() <= 9_007_199_254_740_992.0).then_some(value as i64)
+}
+
+/// Numbers of any type as `f64`. Text has none.
+pub(crate) fn to_f64(values: &Values) -> Vec<f64> {
+    match values {
+        Values::F16(v) => v.iter().map(|&x| f64::from(x)).collect(),
+        Values::Bf16(v) => v.iter().map(|&x| f64::from(x)).collect(),
+        Values::F32(v) => v.iter().map(|&x| f64::from(x)).collect(),
+        Values::F64(v) => v.clone(),
+        Values::Int(v) => v.iter().map(|&x| x as f64).collect(),
+        Values::Text(_) => Vec::new(),
+    }
+}
+
+fn one_hot(path: &Path, array: &AnyArray, columns: usize, first_row: usize) -> Result<Vec<i64>> {
+    let values = to_f64(&array.values);
+    let class = |(row, values): (usize, &[f64])| {
+        let mut hot = None;
+        for (column, &value) in values.iter().enumerate() {
+            // 0 and 1 are exact in every type.
+            #[allow(clippy::float_cmp)]
+            if value == 1.0 && hot.is_none() {
+                hot = Some(column as i64);
+            } else if value != 0.0 {
+                hot = None;
+                break;
+            }
+        }
+        hot.ok_or_else(|| Error::NotOneHot {
+            path: path.to_path_buf(),
+            row: first_row + row,
+        })
+    };
+    values
+        .chunks_exact(columns)
+        .enumerate()
+        .map(class)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::array::Dtype;
+
+    fn decode(shape: &[usize], dtype: Dtype, values: Values) -> Result<Vec<i64>> {
+        let array = AnyArray {
+            shape: shape.to_vec(),
+            dtype,
+            values,
+        };
+        LabelDecoder::new(None).decode(Path::new("f"), array, 10)
+    }
+
+    fn texts(values: &[&str]) -> Values {
+        Values::Text(values.iter().map(|&v| v.into()).collect())
+    }
+
+    #[test]
+    fn numbers_of_every_form_become_indices() {
+        let ints = Values::Int(vec![2, 0, -1]);
+        assert_eq!(decode(&[3], Dtype::I8, ints).unwrap(), [2, 0, -1]);
+        let floats = Values::F32(vec![2.0, 0.0]);
+        assert_eq!(decode(&[2, 1], Dtype::F32, floats).unwrap(), [2, 0]);
+        let hot = Values::Int(vec![0, 0, 1, 1, 0, 0]);
+        assert_eq!(decode(&[2, 3], Dtype::Bool, hot).unwrap(), [2, 0]);
+        assert_eq!(
+            decode(&[2], Dtype::Text, texts(&["1", " 2.0"])).unwrap(),
+            [1, 2]
+        );
+    }
+
+    #[test]
+    fn halves_and_cold_rows_are_refused_with_their_row() {
+        let error = decode(&[2], Dtype::F64, Values::F64(vec![1.0, 1.5])).unwrap_err();
+        assert!(matches!(error, Error::LabelNotInteger { row: 11, .. }));
+        let error = decode(&[1], Dtype::F64, Values::F64(vec![f64::NAN])).unwrap_err();
+        assert!(matches!(error, Error::LabelNotInteger { row: 10, .. }));
+        for row in [[0, 0, 0], [1, 1, 0], [2, 0, 0], [1, 0, 2]] {
+            let error = decode(&[1, 3], Dtype::I64, Values::Int(row.to_vec())).unwrap_err();
+            assert!(matches!(error, Error::NotOneHot { row: 10, .. }), "{row:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_looked_up_and_typos_explained() {
+        let names = ["cat".to_owned(), "dog".to_owned()];
+        let decoder = LabelDecoder::new(Some(&names));
+        let array = |v: &[&str]| AnyArray::vector(Dtype::Text, texts(v));
+        let path = Path::new("f");
+        assert_eq!(
+            decoder
+                .decode(path, array(&["dog", "cat", "1"]), 0)
+                .unwrap(),
+            [1, 0, 1]
+        );
+        let error = decoder.decode(path, array(&["dgo"]), 0).unwrap_err();
+        assert!(
+            error.to_string().ends_with("did you mean `dog`?"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn names_are_numbered_in_sorted_order_if_all_are_seen() {
+        let mut all = NameCollector::new(2);
+        assert!(all.add(&["b".into(), "a".into(), "b".into()]));
+        assert_eq!(all.finish(Path::new("f")).unwrap(), ["a", "b"]);
+
+        let mut more = NameCollector::new(2);
+        assert!(!more.add(&["b".into(), "a".into(), "c".into()]));
+        let error = more.finish(Path::new("f")).unwrap_err();
+        assert!(matches!(
+            error,
+            Error::ClassNamesNeeded {
+                found: 3,
+                classes: 2,
+                ..
+            }
+        ));
+    }
+}

@@ -1,0 +1,69 @@
+//! Files in, files out: scores and labels from the formats that people have them in, and calibrated
+//! scores back.
+//!
+//! | format | read | written |
+//! |---|---|---|
+//! | `.npy` | one array; labels in a second file | yes |
+//! | `.npz`, `.safetensors` | arrays `logits`, `labels`, or `SPLIT_logits`, `SPLIT_labels`, … | yes |
+//! | `.csv`, `.csv.gz` | columns `label`, `logit_0`, `logit_1`, … | yes |
+//! | `.parquet`, `.arrow`, `.feather` | the same columns, or a list column `logits` | yes |
+//! | `.p`, `.pkl` | numpy arrays in tuples, lists and dicts; nothing is run | no |
+//!
+//! [`load`] takes a whole file into memory, [`RowReader`] goes through it in chunks, [`ScoreWriter`]
+//! writes chunk by chunk, and [`AtomicFile`] makes sure that no output is ever half there. Instead of
+//! `logits` there may be `probs` or `log_probs`; what the scores are is said by such a name or by the
+//! caller, never guessed from the values.
+//!
+//! ```
+//! use ordercal_io::{DataRef, load};
+//!
+//! let dir = tempfile::tempdir().unwrap();
+//! let path = dir.path().join("scores.csv");
+//! std::fs::write(&path, "label,logit_0,logit_1\n0,2.0,-1.0\n1,0.5,0.75\n").unwrap();
+//! let data = load(&DataRef::parse(&path), None)?;
+//! let dataset = data.dataset()?;
+//! assert_eq!((dataset.rows(), dataset.classes()), (2, 2));
+//! # Ok::<(), ordercal_io::Error>(())
+//! ```
+
+mod archive;
+mod array;
+#[cfg(feature = "parquet")]
+mod arrow;
+#[cfg(feature = "parquet")]
+mod arrow_check;
+mod atomic;
+#[cfg(feature = "parquet")]
+mod batch_writer;
+#[cfg(feature = "parquet")]
+mod batches;
+mod blocks;
+mod bundle;
+mod columns;
+mod csv;
+mod error;
+mod inspect;
+mod labels;
+mod loaded;
+mod nearest;
+mod npy;
+mod npz;
+#[cfg(feature = "parquet")]
+mod parquet;
+mod pickle;
+mod raw;
+mod reader;
+mod rows;
+mod safetensors;
+mod source;
+mod stored_zip;
+mod writer;
+
+pub use atomic::{AtomicFile, discard_pending, write_atomically};
+pub use error::{Error, Result};
+pub use inspect::{Contents, SetInfo, inspect};
+pub use loaded::{LoadedData, load, load_pair};
+pub use reader::{LabelNeed, ReadOptions, RowReader};
+pub use rows::{Rows, ScoreMatrix};
+pub use source::{DataRef, Format};
+pub use writer::{OutputSpec, OutputType, ScoreWriter};

@@ -1,0 +1,129 @@
+//! A whole file in memory.
+
+use std::path::Path;
+
+use ordercal::{Dataset, ScoreKind, Scores};
+
+use crate::error::Result;
+use crate::reader::{ReadOptions, RowReader};
+use crate::rows::{Rows, ScoreMatrix};
+use crate::source::DataRef;
+
+/// Scores as they are in the file, with labels and weights if there are any.
+#[derive(Debug, Clone)]
+pub struct LoadedData {
+    rows: Rows,
+    class_names: Option<Vec<String>>,
+}
+
+impl LoadedData {
+    /// Everything that the options ask for.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or does not hold what is asked for.
+    pub fn read(data: &DataRef, options: ReadOptions) -> Result<Self> {
+        let options = options.with_chunk_rows(usize::MAX);
+        Self::collect(RowReader::open(data, options)?)
+    }
+
+    fn collect(reader: RowReader) -> Result<Self> {
+        let class_names = reader.class_names().map(<[String]>::to_vec);
+        let rows = reader.collect_rows()?;
+        Ok(Self { rows, class_names })
+    }
+
+    /// N, the number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// K, the number of classes.
+    pub fn classes(&self) -> usize {
+        self.rows.classes()
+    }
+
+    /// What the scores are.
+    pub fn kind(&self) -> ScoreKind {
+        self.rows.kind
+    }
+
+    /// The file with the scores.
+    pub fn path(&self) -> &Path {
+        self.rows.path()
+    }
+
+    /// The split that was read, if the file has splits.
+    pub fn split(&self) -> Option<&str> {
+        self.rows.split.as_deref()
+    }
+
+    /// The scores in the type of the file, unchecked.
+    pub fn matrix(&self) -> &ScoreMatrix {
+        &self.rows.scores
+    }
+
+    /// The labels, if there are any, unchecked.
+    pub fn labels(&self) -> Option<&[i64]> {
+        self.rows.labels.as_deref()
+    }
+
+    /// The weights, if there are any, unchecked.
+    pub fn weights(&self) -> Option<&[f64]> {
+        self.rows.weights.as_deref()
+    }
+
+    /// The names of the classes, if they are known.
+    pub fn class_names(&self) -> Option<&[String]> {
+        self.class_names.as_deref()
+    }
+
+    /// The scores, checked.
+    ///
+    /// # Errors
+    /// [`Error::Data`](crate::Error::Data), which names the file, row and column.
+    pub fn scores(&self) -> Result<Scores<'_>> {
+        self.rows.checked_scores()
+    }
+
+    /// Scores, labels and weights, checked.
+    ///
+    /// # Errors
+    /// [`Error::Data`](crate::Error::Data), which names the file, row and column, and
+    /// [`Error::NoLabels`](crate::Error::NoLabels).
+    pub fn dataset(&self) -> Result<Dataset<'_>> {
+        self.rows.dataset()
+    }
+}
+
+/// Reads a file, or one split of it, whole. `kind` says what the scores are where their name does not.
+///
+/// ```
+/// use ordercal::ScoreKind;
+/// use ordercal_io::{DataRef, load};
+///
+/// let dir = tempfile::tempdir().unwrap();
+/// let path = dir.path().join("scores.csv");
+/// std::fs::write(&path, "label,prob_cat,prob_dog\ndog,0.25,0.75\ncat,0.9,0.1\n").unwrap();
+/// let data = load(&DataRef::new(&path), None)?;
+/// assert_eq!(data.kind(), ScoreKind::Probs);
+/// assert_eq!(data.dataset()?.labels(), [1, 0]);
+/// assert_eq!(data.class_names().unwrap(), ["cat", "dog"]);
+/// # Ok::<(), ordercal_io::Error>(())
+/// ```
+///
+/// # Errors
+/// If the file cannot be read, or holds no scores.
+pub fn load(data: &DataRef, kind: Option<ScoreKind>) -> Result<LoadedData> {
+    LoadedData::read(data, ReadOptions::default().with_kind(kind))
+}
+
+/// Reads scores from one file and labels from another.
+///
+/// # Errors
+/// If a file cannot be read, or the two do not fit together.
+pub fn load_pair(scores: &Path, labels: &Path, kind: Option<ScoreKind>) -> Result<LoadedData> {
+    let options = ReadOptions::default()
+        .with_kind(kind)
+        .with_chunk_rows(usize::MAX);
+    LoadedData::collect(RowReader::open_pair(scores, labels, options)?)
+}

@@ -1,0 +1,391 @@
+//! `.npy`: one numpy array, a small header and the bytes.
+//!
+//! The format is described in numpy's NEP 1: a magic, a version, the length of a header, a Python dict
+//! literal with `descr`, `fortran_order` and `shape`, then the values.
+
+use std::io::Read;
+use std::path::Path;
+
+use crate::archive::{Archive, Entry, Foreign};
+use crate::array::Dtype;
+use crate::error::{Error, Result, clean};
+use crate::raw::{ArrayReader, Layout};
+use crate::source::{self, Format};
+
+const MAGIC: &[u8] = b"\x93NUMPY";
+/// numpy writes 118 bytes and itself refuses more than 10,000.
+const LONGEST_HEADER: usize = 1 << 16;
+
+/// What a header says: how to read the bytes, or why they cannot be read.
+pub(crate) struct Header {
+    pub(crate) layout: Result<Layout, Foreign>,
+    pub(crate) shape: Vec<usize>,
+    /// Bytes before the first value.
+    pub(crate) length: u64,
+}
+
+/// Reads a header. `available` is how many bytes there are in all, header included.
+pub(crate) fn read_header(
+    reader: &mut impl Read,
+    path: &Path,
+    what: &str,
+    available: u64,
+) -> Result<Header> {
+    let truncated = |needed: u64| Error::Truncated {
+        path: path.to_path_buf(),
+        what: format!("the header of `{what}`"),
+        offset: 0,
+        needed: u128::from(needed),
+        available,
+    };
+    let malformed = |offset: usize, problem: &'static str| Error::Malformed {
+        path: path.to_path_buf(),
+        what: format!("the header of `{what}`"),
+        offset: offset as u64,
+        problem,
+    };
+
+    let mut start = [0_u8; 12];
+    let got = read_up_to(reader, &mut start[..10]).map_err(|e| Error::io(path, "read", e))?;
+    if !start[..got].starts_with(&MAGIC[..MAGIC.len().min(got)]) {
+        return Err(Error::WrongMagic {
+            path: path.to_path_buf(),
+            format: Format::Npy,
+            found: start[..got.min(8)].to_vec(),
+        });
+    }
+    if got < 10 {
+        return Err(truncated(10));
+    }
+    let (length, before) = match start[6] {
+        1 => (u32::from(u16::from_le_bytes([start[8], start[9]])), 10),
+        2 | 3 => {
+            let got = read_up_to(reader, &mut start[10..12]);
+            if got.map_err(|e| Error::io(path, "read", e))? < 2 {
+                return Err(truncated(12));
+            }
+            let length = [start[8], start[9], start[10], start[11]];
+            (u32::from_le_bytes(length), 12)
+        }
+        _ => return Err(malformed(6, "this version of the format is not known")),
+    };
+    if length as usize > LONGEST_HEADER {
+        return Err(malformed(8, "the header claims to be longer than 64 KiB"));
+    }
+    let mut text = vec![0_u8; length as usize];
+    let got = read_up_to(reader, &mut text).map_err(|e| Error::io(path, "read", e))?;
+    if got < text.len() {
+        return Err(truncated(before + u64::from(length)));
+    }
+    let dict =
+        parse_dict(&text).map_err(|(at, problem)| malformed(before as usize + at, problem))?;
+    let length = before + u64::from(length);
+    let layout = dict.descr.and_then(|descr| {
+        let (dtype, big_endian) = parse_descr(&descr)?;
+        Ok(Layout {
+            dtype,
+            big_endian,
+            fortran: dict.fortran,
+            shape: dict.shape.clone(),
+        })
+    });
+    Ok(Header {
+        layout,
+        shape: dict.shape,
+        length,
+    })
+}
+
+/// Fills as much of `buffer` as there is.
+fn read_up_to(reader: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match reader.read(&mut buffer[done..]) {
+            Ok(0) => break,
+            Ok(n) => done += n,
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(done)
+}
+
+/// numpy's name of a type, `<f4` or `|b1`: the type and whether it is big-endian.
+pub(crate) fn parse_descr(descr: &str) -> Result<(Dtype, bool), Foreign> {
+    let other = || Foreign::Other(clean(&format!("`{descr}`")));
+    let (order, code) = match descr.as_bytes().first() {
+        Some(order @ (b'<' | b'>' | b'|' | b'=')) => (*order, &descr[1..]),
+        _ => (b'|', descr),
+    };
+    let big_endian = order == b'>' || (order == b'=' && cfg!(target_endian = "big"));
+    let dtype = match code {
+        "b1" | "?" => Dtype::Bool,
+        "i1" => Dtype::I8,
+        "i2" => Dtype::I16,
+        "i4" => Dtype::I32,
+        "i8" => Dtype::I64,
+        "u1" => Dtype::U8,
+        "u2" => Dtype::U16,
+        "u4" => Dtype::U32,
+        "u8" => Dtype::U64,
+        "f2" => Dtype::F16,
+        "f4" => Dtype::F32,
+        "f8" => Dtype::F64,
+        _ if code.starts_with('O') => return Err(Foreign::Object),
+        _ => {
+            let length = code.get(1..).and_then(|n| n.parse::<u32>().ok());
+            let length = length.filter(|&n| n > 0).ok_or_else(other)? as usize;
+            match code.as_bytes()[0] {
+                b'U' => Dtype::Unicode(length),
+                b'S' | b'a' => Dtype::Bytes(length),
+                _ => return Err(other()),
+            }
+        }
+    };
+    Ok((dtype, big_endian))
+}
+
+struct Dict {
+    descr: Result<String, Foreign>,
+    fortran: bool,
+    shape: Vec<usize>,
+}
+
+/// Where in the header, and what is wrong there.
+type Problem = (usize, &'static str);
+
+fn parse_dict(text: &[u8]) -> Result<Dict, Problem> {
+    let mut parser = Parser { text, at: 0 };
+    let (mut descr, mut fortran, mut shape) = (None, None, None);
+    parser.expect(b'{')?;
+    while !parser.skip(b'}') {
+        let key_at = parser.at;
+        let key = parser.string()?;
+        parser.expect(b':')?;
+        match key.as_str() {
+            "descr" if parser.peek() == Some(b'[') => {
+                parser.brackets()?;
+                descr = Some(Err(Foreign::Other("a record of several fields".into())));
+            }
+            "descr" => descr = Some(Ok(parser.string()?)),
+            "fortran_order" => fortran = Some(parser.boolean()?),
+            "shape" => shape = Some(parser.tuple()?),
+            _ => return Err((key_at, "the header has a key that the format does not")),
+        }
+        if !parser.skip(b',') {
+            parser.expect(b'}')?;
+            break;
+        }
+    }
+    match (descr, fortran, shape) {
+        (Some(descr), Some(fortran), Some(shape)) => Ok(Dict {
+            descr,
+            fortran,
+            shape,
+        }),
+        _ => Err((0, "the header lacks one of descr, fortran_order and shape")),
+    }
+}
+
+/// The little of Python's literals that numpy writes.
+struct Parser<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+impl Parser<'_> {
+    fn peek(&mut self) -> Option<u8> {
+        while matches!(self.text.get(self.at), Some(b' ' | b'\n' | b'\t' | b'\r')) {
+            self.at += 1;
+        }
+        self.text.get(self.at).copied()
+    }
+
+    fn skip(&mut self, byte: u8) -> bool {
+        let found = self.peek() == Some(byte);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn expect(&mut self, byte: u8) -> Result<(), Problem> {
+        if self.skip(byte) {
+            Ok(())
+        } else {
+            Err((
+                self.at,
+                "the header is not the Python dict that it should be",
+            ))
+        }
+    }
+
+    fn string(&mut self) -> Result<String, Problem> {
+        let start = self.at;
+        let Some(quote @ (b'\'' | b'"')) = self.peek() else {
+            return Err((start, "a quoted name was expected"));
+        };
+        let rest = &self.text[self.at + 1..];
+        let length = rest.iter().position(|&b| b == quote);
+        let length = length.ok_or((start, "a quoted name does not end"))?;
+        self.at += length + 2;
+        String::from_utf8(rest[..length].to_vec()).map_err(|_| (start, "a name is not UTF-8"))
+    }
+
+    fn boolean(&mut self) -> Result<bool, Problem> {
+        self.peek();
+        for (word, value) in [("True", true), ("False", false)] {
+            if self.text[self.at..].starts_with(word.as_bytes()) {
+                self.at += word.len();
+                return Ok(value);
+            }
+        }
+        Err((self.at, "fortran_order must be True or False"))
+    }
+
+    fn tuple(&mut self) -> Result<Vec<usize>, Problem> {
+        let mut extents = Vec::new();
+        self.expect(b'(')?;
+        while !self.skip(b')') {
+            let start = self.at;
+            let digits = self.text[start..].iter().take_while(|b| b.is_ascii_digit());
+            self.at += digits.count();
+            let digits = std::str::from_utf8(&self.text[start..self.at]).unwrap_or("");
+            let extent = digits.parse();
+            extents.push(extent.map_err(|_| (start, "the shape must hold counts"))?);
+            // Python 2 wrote long integers with an L.
+            self.skip(b'L');
+            if !self.skip(b',') {
+                self.expect(b')')?;
+                break;
+            }
+        }
+        Ok(extents)
+    }
+
+    /// Skips a list, however nested.
+    fn brackets(&mut self) -> Result<(), Problem> {
+        let start = self.at;
+        let mut depth = 0_usize;
+        while let Some(&byte) = self.text.get(self.at) {
+            self.at += 1;
+            match byte {
+                b'[' => depth += 1,
+                b']' => depth -= 1,
+                _ => {}
+            }
+            if depth == 0 {
+                return Ok(());
+            }
+        }
+        Err((start, "a list in the header does not end"))
+    }
+}
+
+/// One `.npy` file as an archive of one array, called `array`.
+pub(crate) struct Npy {
+    path: std::path::PathBuf,
+    entry: Vec<Entry>,
+    layout: Option<Layout>,
+    start: u64,
+}
+
+impl Npy {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let (mut file, size) = source::open(path)?;
+        let header = read_header(&mut file, path, "array", size)?;
+        if let Ok(layout) = &header.layout {
+            layout.check_fits(
+                path,
+                "array",
+                header.length,
+                size.saturating_sub(header.length),
+            )?;
+        }
+        let dtype = header.layout.as_ref().map(|l| l.dtype);
+        Ok(Self {
+            path: path.to_path_buf(),
+            entry: vec![Entry::new(
+                "array",
+                dtype.map_err(Clone::clone),
+                header.shape,
+            )],
+            layout: header.layout.ok(),
+            start: header.length,
+        })
+    }
+}
+
+impl Archive for Npy {
+    fn entries(&self) -> &[Entry] {
+        &self.entry
+    }
+
+    fn reader(&self, index: usize) -> Result<ArrayReader> {
+        let entry = &self.entry[index];
+        entry.dtype_or_error(&self.path)?;
+        let layout = self
+            .layout
+            .clone()
+            .expect("an entry with a type has a layout");
+        let (file, _) = source::open(&self.path)?;
+        ArrayReader::file(&self.path, &entry.name, layout, file, self.start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dict(text: &str) -> Result<Dict, Problem> {
+        parse_dict(text.as_bytes())
+    }
+
+    #[test]
+    fn headers_of_numpy_and_of_others_are_read() {
+        let d = dict("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }          \n")
+            .unwrap();
+        assert_eq!((d.fortran, d.shape), (false, vec![3, 4]));
+        let d = dict("{\"shape\":(5L,),\"fortran_order\":True,\"descr\":\">i8\"}").unwrap();
+        assert_eq!((d.fortran, d.shape), (true, vec![5]));
+        let d = dict("{'descr': '|b1', 'fortran_order': False, 'shape': ()}").unwrap();
+        assert_eq!(d.shape, Vec::<usize>::new());
+        let d = dict(
+            "{'descr': [('a', '<f4'), ('b', [('c', '<i2')])], 'fortran_order': False, 'shape': (1,)}",
+        );
+        assert!(matches!(d.unwrap().descr, Err(Foreign::Other(_))));
+    }
+
+    #[test]
+    fn broken_headers_are_refused_with_the_place() {
+        for text in [
+            "",
+            "[]",
+            "{",
+            "{'descr'",
+            "{'descr': }",
+            "{'descr': '<f4'}",
+            "{'descr': '<f4', 'fortran_order': 0, 'shape': (1,)}",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999999,)}",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'more': 1}",
+            "{'descr': [[[, 'fortran_order': False, 'shape': (1,)}",
+        ] {
+            assert!(dict(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn type_names_are_read() {
+        assert_eq!(parse_descr("<f4").unwrap(), (Dtype::F32, false));
+        assert_eq!(parse_descr(">i2").unwrap(), (Dtype::I16, true));
+        assert_eq!(parse_descr("|b1").unwrap(), (Dtype::Bool, false));
+        assert_eq!(parse_descr("<U5").unwrap(), (Dtype::Unicode(5), false));
+        assert_eq!(parse_descr("|S3").unwrap(), (Dtype::Bytes(3), false));
+        assert_eq!(parse_descr("|O"), Err(Foreign::Object));
+        for name in ["", "<", "<c8", "<f16", "<M8[ns]", "<U0", "|V2", "é"] {
+            assert!(
+                matches!(parse_descr(name), Err(Foreign::Other(_))),
+                "{name}"
+            );
+        }
+    }
+}

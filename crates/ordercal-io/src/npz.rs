@@ -1,0 +1,219 @@
+//! `.npz`: a zip of `.npy` files, stored or deflated.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use flate2::Crc;
+use flate2::read::DeflateDecoder;
+use zip::{CompressionMethod, ZipArchive};
+
+use crate::archive::{Archive, Entry, Foreign};
+use crate::error::{Error, Result, clean};
+use crate::npy::{self, Header};
+use crate::raw::{ArrayReader, Layout};
+use crate::source::{self, Format};
+
+/// No deflate stream can expand by more than this, so a larger claim is false.
+const LARGEST_EXPANSION: u64 = 1032;
+
+/// Where a member's bytes are.
+#[derive(Clone)]
+struct Member {
+    start: u64,
+    packed: u64,
+    size: u64,
+    crc: u32,
+    deflated: bool,
+}
+
+/// An opened `.npz`.
+pub(crate) struct Npz {
+    path: PathBuf,
+    entries: Vec<Entry>,
+    members: Vec<(Member, Option<Layout>, u64)>,
+}
+
+impl Npz {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let (mut file, file_size) = source::open(path)?;
+        let mut magic = Vec::new();
+        (&mut file)
+            .take(4)
+            .read_to_end(&mut magic)
+            .map_err(|e| Error::io(path, "read", e))?;
+        if !magic.starts_with(b"PK") {
+            return Err(Error::WrongMagic {
+                path: path.to_path_buf(),
+                format: Format::Npz,
+                found: magic,
+            });
+        }
+        let mut archive = ZipArchive::new(BufReader::new(file)).map_err(|e| damaged(path, &e))?;
+        let mut npz = Self {
+            path: path.to_path_buf(),
+            entries: Vec::new(),
+            members: Vec::new(),
+        };
+        for index in 0..archive.len() {
+            let (name, member) = locate(&mut archive, index, path, file_size)?;
+            let Some(name) = name.strip_suffix(".npy") else {
+                continue;
+            };
+            npz.add(name, member)?;
+        }
+        Ok(npz)
+    }
+
+    /// Reads the header of a member, so that its type and shape are known before it is wanted.
+    fn add(&mut self, name: &str, member: Member) -> Result<()> {
+        if self.entries.iter().any(|e| e.name == name) {
+            return Err(Error::Duplicate {
+                path: self.path.clone(),
+                name: name.to_owned(),
+            });
+        }
+        let mut reader = open_member(&self.path, &member)?;
+        let header = match npy::read_header(&mut reader, &self.path, name, member.size) {
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::InvalidData => {
+                let message = format!("the compressed data of `{name}` is damaged");
+                return Err(Error::damaged(&self.path, Format::Npz, &message));
+            }
+            header => header?,
+        };
+        let Header {
+            layout,
+            shape,
+            length,
+        } = header;
+        if let Ok(layout) = &layout {
+            let available = member.size.saturating_sub(length);
+            layout.check_fits(&self.path, name, length, available)?;
+        }
+        let dtype = layout.as_ref().map(|l| l.dtype).map_err(Foreign::clone);
+        self.entries.push(Entry::new(name, dtype, shape));
+        self.members.push((member, layout.ok(), length));
+        Ok(())
+    }
+}
+
+impl Archive for Npz {
+    fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    fn reader(&self, index: usize) -> Result<ArrayReader> {
+        let entry = &self.entries[index];
+        entry.dtype_or_error(&self.path)?;
+        let (member, layout, header) = &self.members[index];
+        let layout = layout.clone().expect("an entry with a type has a layout");
+        if layout.fortran && !member.deflated {
+            let (file, _) = source::open(&self.path)?;
+            return ArrayReader::file(&self.path, &entry.name, layout, file, member.start + header);
+        }
+        let mut reader = open_member(&self.path, member)?;
+        io::copy(&mut (&mut reader).take(*header), &mut io::sink())
+            .map_err(|e| Error::io(&self.path, "read", e))?;
+        ArrayReader::stream(
+            &self.path,
+            &entry.name,
+            layout,
+            Box::new(reader),
+            !member.deflated,
+        )
+    }
+}
+
+/// Finds a member's bytes and checks the sizes it claims against the size of the file.
+fn locate(
+    archive: &mut ZipArchive<BufReader<File>>,
+    index: usize,
+    path: &Path,
+    file_size: u64,
+) -> Result<(String, Member)> {
+    let file = archive.by_index_raw(index).map_err(|e| damaged(path, &e))?;
+    let name = clean(&file.name().map_err(|e| damaged(path, &e))?);
+    let refuse = |message: String| Error::damaged(path, Format::Npz, &message);
+    let deflated = match file.compression() {
+        _ if file.encrypted() => return Err(refuse(format!("`{name}` is encrypted"))),
+        CompressionMethod::Stored => false,
+        CompressionMethod::Deflated => true,
+        other => {
+            return Err(refuse(format!(
+                "`{name}` is compressed by {other}; save it with numpy.savez or savez_compressed"
+            )));
+        }
+    };
+    let member = Member {
+        start: file.data_start().unwrap_or(u64::MAX),
+        packed: file.compressed_size(),
+        size: file.size(),
+        crc: file.crc32(),
+        deflated,
+    };
+    let end = member.start.checked_add(member.packed);
+    if end.is_none_or(|end| end > file_size) {
+        return Err(Error::Truncated {
+            path: path.to_path_buf(),
+            what: format!("`{name}`"),
+            offset: member.start,
+            needed: u128::from(member.packed),
+            available: file_size.saturating_sub(member.start),
+        });
+    }
+    let largest = if deflated {
+        member.packed.saturating_mul(LARGEST_EXPANSION)
+    } else {
+        member.packed
+    };
+    if member.size > largest {
+        return Err(refuse(format!(
+            "`{name}` claims {} bytes, more than its {} packed bytes can hold",
+            member.size, member.packed
+        )));
+    }
+    Ok((name, member))
+}
+
+fn open_member(path: &Path, member: &Member) -> Result<Checked> {
+    let (mut file, _) = source::open(path)?;
+    file.seek(SeekFrom::Start(member.start))
+        .map_err(|e| Error::io(path, "read", e))?;
+    let packed = file.take(member.packed);
+    let inner: Box<dyn Read + Send> = if member.deflated {
+        Box::new(DeflateDecoder::new_with_buf(packed, vec![0; 1 << 16]))
+    } else {
+        Box::new(packed)
+    };
+    Ok(Checked {
+        inner: inner.take(member.size),
+        crc: Crc::new(),
+        expected: member.crc,
+    })
+}
+
+fn damaged(path: &Path, error: &zip::result::ZipError) -> Error {
+    Error::damaged(path, Format::Npz, &error.to_string())
+}
+
+/// Passes bytes on and compares their checksum with the directory's once all have been read.
+struct Checked {
+    inner: io::Take<Box<dyn Read + Send>>,
+    crc: Crc,
+    expected: u32,
+}
+
+impl Read for Checked {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.crc.update(&buffer[..count]);
+        if count == 0
+            && !buffer.is_empty()
+            && self.inner.limit() == 0
+            && self.crc.sum() != self.expected
+        {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "wrong checksum"));
+        }
+        Ok(count)
+    }
+}

@@ -1,0 +1,66 @@
+//! `.parquet`: read batch by batch, and of the columns only those that are needed.
+
+use std::path::Path;
+
+use ::parquet::arrow::ProjectionMask;
+use ::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use arrow_schema::SchemaRef;
+
+use crate::array::AnyArray;
+use crate::batches::{self, Batches, column_names, guarded};
+use crate::blocks::Opened;
+use crate::columns;
+use crate::error::{Error, Result};
+use crate::reader::ReadOptions;
+use crate::source::{self, DataRef, Format};
+
+const BATCH_ROWS: usize = 8192;
+
+type Builder = ParquetRecordBatchReaderBuilder<std::fs::File>;
+
+fn builder(path: &Path) -> Result<Builder> {
+    let (mut file, size) = source::open(path)?;
+    let mut magic = [0_u8; 4];
+    if size >= 4 {
+        use std::io::{Read, Seek};
+        file.read_exact(&mut magic)
+            .and_then(|()| file.rewind())
+            .map_err(|e| Error::io(path, "read", e))?;
+    }
+    if magic != *b"PAR1" {
+        return Err(Error::WrongMagic {
+            path: path.to_path_buf(),
+            format: Format::Parquet,
+            found: magic.to_vec(),
+        });
+    }
+    guarded(path, Format::Parquet, || Builder::try_new(file))
+}
+
+fn project(path: &Path, builder: Builder, columns: Vec<usize>) -> Result<(SchemaRef, Batches)> {
+    let mask = ProjectionMask::roots(builder.parquet_schema(), columns);
+    let builder = builder.with_projection(mask).with_batch_size(BATCH_ROWS);
+    let reader = guarded(path, Format::Parquet, || builder.build())?;
+    let schema = arrow_array::RecordBatchReader::schema(&reader);
+    Ok((schema, Box::new(reader)))
+}
+
+/// Opens a table of scores.
+pub(crate) fn open(data: &DataRef, options: &ReadOptions) -> Result<Opened> {
+    let path = data.path();
+    let builder = builder(path)?;
+    let names = column_names(builder.schema());
+    let plan = columns::plan(data, &names, true, options)?;
+    let rows = builder.metadata().file_metadata().num_rows();
+    let rows = usize::try_from(rows).ok();
+    let (schema, batches) = project(path, builder, plan.columns())?;
+    batches::open(data, options, Format::Parquet, &schema, batches, rows)
+}
+
+/// The labels of a table that holds nothing else, or has a column `label`.
+pub(crate) fn read_labels(path: &Path) -> Result<AnyArray> {
+    let builder = builder(path)?;
+    let column = columns::label_column(path, &column_names(builder.schema()))?;
+    let (schema, batches) = project(path, builder, vec![column])?;
+    batches::read_labels(path, Format::Parquet, &schema, batches)
+}

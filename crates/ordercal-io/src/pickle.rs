@@ -1,0 +1,219 @@
+//! `.p`, `.pkl`: pickled numpy arrays in tuples, lists and dicts, read without running anything.
+//!
+//! A pickle is a program for a small stack machine, and Python's own reader lets it call any function.
+//! Here a program can build numbers, text, containers and numpy arrays, by a list of constructors that
+//! are written out in `numpy.rs`; anything else is refused. Values live in one flat list, so that neither
+//! reading nor dropping them recurses, and what a file can make it allocate is a fixed multiple of its size.
+
+mod machine;
+mod numpy;
+
+use std::path::{Path, PathBuf};
+
+use self::machine::{Id, Machine, Node};
+use crate::archive::{Archive, Entry, Foreign};
+use crate::array::{AnyArray, Dtype, Values};
+use crate::error::{Result, clean};
+use crate::raw::ArrayReader;
+use crate::source;
+
+/// Deeper nesting than this is no bundle of arrays.
+const DEEPEST: usize = 8;
+
+/// An opened pickle.
+pub(crate) struct Pickle {
+    path: PathBuf,
+    machine: Machine,
+    entries: Vec<Entry>,
+    nodes: Vec<Id>,
+}
+
+impl Pickle {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let bytes = source::read_all(path)?;
+        let mut machine = Machine::new(path, bytes);
+        let root = machine.run()?;
+        let mut pickle = Self {
+            path: path.to_path_buf(),
+            machine,
+            entries: Vec::new(),
+            nodes: Vec::new(),
+        };
+        // Shared parts may be seen several times, but not without end.
+        let mut budget = pickle.machine.len() * 4 + 1024;
+        pickle.flatten(root, "", 0, &mut budget)?;
+        Ok(pickle)
+    }
+
+    /// Gives every array a name by its place: dict keys joined by `_`; a pair is scores and labels; a pair
+    /// of pairs is the split `calib` and the split `test`, as in the files that papers publish.
+    fn flatten(&mut self, id: Id, name: &str, depth: usize, budget: &mut usize) -> Result<()> {
+        if depth > DEEPEST || *budget == 0 {
+            return Err(self.machine.refuse("the data is nested too deeply"));
+        }
+        *budget -= 1;
+        let join = |part: &str| match name {
+            "" => part.to_owned(),
+            name => format!("{name}_{part}"),
+        };
+        if let Some((dtype, shape)) = self.array_like(id, budget) {
+            let name = if name.is_empty() { "logits" } else { name };
+            self.entries.push(Entry::new(name, dtype, shape));
+            self.nodes.push(id);
+            return Ok(());
+        }
+        match self.machine.node(id) {
+            Node::Dict(items) => {
+                for (key, value) in items.clone() {
+                    let key = match self.machine.node(key) {
+                        Node::Int(key) => key.to_string(),
+                        _ => clean(self.machine.text(key).unwrap_or("?")),
+                    };
+                    self.flatten(value, &join(&key), depth + 1, budget)?;
+                }
+            }
+            Node::Tuple(items) | Node::List(items) => {
+                let items = items.clone();
+                let parts: Vec<String> = match items.as_slice() {
+                    &[scores, labels]
+                        if self.is_array(scores, budget) && self.is_array(labels, budget) =>
+                    {
+                        vec!["logits".into(), "labels".into()]
+                    }
+                    &[calib, test] if self.is_pair(calib, budget) && self.is_pair(test, budget) => {
+                        vec!["calib".into(), "test".into()]
+                    }
+                    items => (0..items.len()).map(|i| i.to_string()).collect(),
+                };
+                for (item, part) in items.into_iter().zip(parts) {
+                    self.flatten(item, &join(&part), depth + 1, budget)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn is_array(&self, id: Id, budget: &mut usize) -> bool {
+        self.array_like(id, budget).is_some()
+    }
+
+    fn is_pair(&self, id: Id, budget: &mut usize) -> bool {
+        match self.machine.node(id) {
+            Node::Tuple(items) | Node::List(items) => {
+                items.len() == 2 && items.iter().all(|&item| self.is_array(item, budget))
+            }
+            _ => false,
+        }
+    }
+
+    /// The type and shape of a numpy array, or of a list of numbers, of names, or of such lists.
+    fn array_like(
+        &self,
+        id: Id,
+        budget: &mut usize,
+    ) -> Option<(Result<Dtype, Foreign>, Vec<usize>)> {
+        let items = match self.machine.node(id) {
+            Node::Array(array) => return Some((array.dtype(), array.shape.clone())),
+            Node::Tuple(items) | Node::List(items) => items,
+            _ => return None,
+        };
+        if items.is_empty() || *budget < items.len() {
+            return None;
+        }
+        *budget -= items.len();
+        if let Some(dtype) = self.scalars(items) {
+            return Some((Ok(dtype), vec![items.len()]));
+        }
+        let mut width = None;
+        for &item in items {
+            let (Node::Tuple(row) | Node::List(row)) = self.machine.node(item) else {
+                return None;
+            };
+            if row.is_empty() || *width.get_or_insert(row.len()) != row.len() || *budget < row.len()
+            {
+                return None;
+            }
+            *budget -= row.len();
+            self.scalars(row).filter(|dtype| !dtype.is_text())?;
+        }
+        Some((Ok(Dtype::F64), vec![items.len(), width?]))
+    }
+
+    /// The type that numbers or names have in common.
+    fn scalars(&self, items: &[Id]) -> Option<Dtype> {
+        let type_of = |&id: &Id| match self.machine.node(id) {
+            Node::Int(_) | Node::Bool(_) => Some(Dtype::I64),
+            Node::Float(_) => Some(Dtype::F64),
+            Node::Text(_) => Some(Dtype::Text),
+            _ => None,
+        };
+        let mut types = items.iter().map(type_of);
+        let first = types.next()??;
+        types.try_fold(first, |common, next| match (common, next?) {
+            (a, b) if a == b => Some(a),
+            (Dtype::Text, _) | (_, Dtype::Text) => None,
+            _ => Some(Dtype::F64),
+        })
+    }
+
+    fn number(&self, id: Id) -> f64 {
+        match self.machine.node(id) {
+            Node::Int(value) => *value as f64,
+            Node::Bool(value) => f64::from(u8::from(*value)),
+            Node::Float(value) => *value,
+            _ => f64::NAN,
+        }
+    }
+
+    fn build(&self, entry: &Entry, id: Id) -> Result<AnyArray> {
+        let items = match self.machine.node(id) {
+            Node::Array(array) => return numpy::build(&self.machine, array, &entry.name),
+            Node::Tuple(items) | Node::List(items) => items,
+            _ => unreachable!("an entry is an array or a list"),
+        };
+        let dtype = entry.dtype_or_error(&self.path)?;
+        let values = match (dtype, entry.shape.len()) {
+            (Dtype::Text, _) => {
+                let texts = items.iter().map(|&id| self.machine.text(id));
+                Values::Text(texts.map(|t| t.unwrap_or_default().to_owned()).collect())
+            }
+            (Dtype::I64, _) => Values::Int(
+                items
+                    .iter()
+                    .map(|&id| match self.machine.node(id) {
+                        Node::Int(value) => *value,
+                        Node::Bool(value) => i64::from(*value),
+                        _ => i64::MIN,
+                    })
+                    .collect(),
+            ),
+            (_, 1) => Values::F64(items.iter().map(|&id| self.number(id)).collect()),
+            _ => {
+                let rows = items.iter().map(|&id| match self.machine.node(id) {
+                    Node::Tuple(row) | Node::List(row) => row.as_slice(),
+                    _ => &[],
+                });
+                Values::F64(rows.flatten().map(|&id| self.number(id)).collect())
+            }
+        };
+        Ok(AnyArray {
+            shape: entry.shape.clone(),
+            dtype,
+            values,
+        })
+    }
+}
+
+impl Archive for Pickle {
+    fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    fn reader(&self, index: usize) -> Result<ArrayReader> {
+        let entry = &self.entries[index];
+        entry.dtype_or_error(&self.path)?;
+        let array = self.build(entry, self.nodes[index])?;
+        Ok(ArrayReader::memory(&self.path, &entry.name, array))
+    }
+}

@@ -1,0 +1,374 @@
+//! Reading a file chunk by chunk, so that memory does not grow with the number of rows.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use ordercal::ScoreKind;
+
+use crate::array::Values;
+use crate::blocks::{self, Block, BlockSource, Opened};
+use crate::error::{Error, Result, clean};
+use crate::labels::{self, LabelDecoder, NameCollector};
+use crate::rows::{Rows, ScoreMatrix};
+use crate::source::DataRef;
+
+/// What to do about labels and weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum LabelNeed {
+    /// Read them; a file without labels is an error.
+    Required,
+    /// Read them if there are any.
+    #[default]
+    IfPresent,
+    /// Do not even look at them, so that damaged ones do no harm.
+    Ignored,
+}
+
+/// How a file is to be read.
+///
+/// ```
+/// use ordercal::ScoreKind;
+/// use ordercal_io::{LabelNeed, ReadOptions};
+///
+/// let options = ReadOptions::default()
+///     .with_kind(ScoreKind::Probs)
+///     .with_labels(LabelNeed::Required);
+/// assert_eq!(options.kind, Some(ScoreKind::Probs));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct ReadOptions {
+    /// What the scores are, where an array's name does not say it; logits if this does not either.
+    pub kind: Option<ScoreKind>,
+    /// What to do about labels.
+    pub labels: LabelNeed,
+    /// The names of the classes in order, for labels that are names; otherwise the file's own.
+    pub class_names: Option<Vec<String>>,
+    /// How many rows a chunk has at most; by default as many as make about 4 MB.
+    pub chunk_rows: Option<usize>,
+}
+
+impl ReadOptions {
+    /// Says what the scores are.
+    #[must_use]
+    pub fn with_kind(self, kind: impl Into<Option<ScoreKind>>) -> Self {
+        Self {
+            kind: kind.into(),
+            ..self
+        }
+    }
+
+    /// Says what to do about labels.
+    #[must_use]
+    pub fn with_labels(self, labels: LabelNeed) -> Self {
+        Self { labels, ..self }
+    }
+
+    /// Sets how many rows a chunk has at most.
+    #[must_use]
+    pub fn with_chunk_rows(self, rows: usize) -> Self {
+        Self {
+            chunk_rows: Some(rows.max(1)),
+            ..self
+        }
+    }
+
+    /// Gives the names of the classes.
+    #[must_use]
+    pub fn with_class_names(self, names: Vec<String>) -> Self {
+        Self {
+            class_names: Some(names),
+            ..self
+        }
+    }
+}
+
+/// Where the rows come from, so that they can be had a second time.
+enum Origin {
+    Data(DataRef),
+    Pair { scores: PathBuf, labels: PathBuf },
+}
+
+/// An iterator over chunks of rows.
+///
+/// Files are read as they are asked for: `.npy`, `.npz`, `.csv`, `.parquet` and `.safetensors` never
+/// whole, so 10 million rows need no more memory than 10 thousand; pickles and column-order arrays in
+/// deflated `.npz` files are decoded at once.
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::ScoreKind;
+/// use ordercal_io::{DataRef, OutputSpec, ReadOptions, RowReader, ScoreWriter};
+///
+/// let dir = tempfile::tempdir().unwrap();
+/// let path = dir.path().join("logits.npy");
+/// let mut writer = ScoreWriter::create(&path, OutputSpec::new(ScoreKind::Logits, 2).with_rows(3))?;
+/// writer.write_f32(array![[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]].view())?;
+/// writer.finish()?;
+///
+/// let options = ReadOptions::default().with_chunk_rows(2);
+/// let reader = RowReader::open(&DataRef::new(&path), options)?;
+/// let sizes: Vec<usize> = reader.map(|rows| rows.unwrap().len()).collect();
+/// assert_eq!(sizes, [2, 1]);
+/// # Ok::<(), ordercal_io::Error>(())
+/// ```
+pub struct RowReader {
+    origin: Origin,
+    options: ReadOptions,
+    source: Box<dyn BlockSource>,
+    /// The first block, if it had to be looked at before it was asked for.
+    pending: Option<Block>,
+    kind: ScoreKind,
+    classes: usize,
+    rows: Option<usize>,
+    has_labels: bool,
+    class_names: Option<Vec<String>>,
+    split: Option<String>,
+    decoder: LabelDecoder,
+    chunk_rows: usize,
+    next_row: usize,
+    failed: bool,
+}
+
+/// About 4 MB of 32-bit floats a chunk.
+fn default_chunk_rows(classes: usize) -> usize {
+    ((1 << 20) / classes.max(1)).clamp(64, 1 << 16)
+}
+
+impl RowReader {
+    /// Opens a file, or one split of it.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or does not hold what is asked for.
+    pub fn open(data: &DataRef, options: ReadOptions) -> Result<Self> {
+        Self::start(Origin::Data(data.clone()), options)
+    }
+
+    /// Opens scores in one file and labels in another.
+    ///
+    /// # Errors
+    /// As [`RowReader::open`], and if the two have not the same number of rows.
+    pub fn open_pair(scores: &Path, labels: &Path, options: ReadOptions) -> Result<Self> {
+        let origin = Origin::Pair {
+            scores: scores.to_path_buf(),
+            labels: labels.to_path_buf(),
+        };
+        Self::start(origin, options)
+    }
+
+    fn start(origin: Origin, options: ReadOptions) -> Result<Self> {
+        let opened = open_origin(&origin, &options)?;
+        let mut reader = Self {
+            kind: opened.kind,
+            classes: opened.classes,
+            rows: opened.rows,
+            has_labels: opened.has_labels,
+            class_names: options.class_names.clone().or(opened.class_names),
+            split: opened.split,
+            source: opened.source,
+            pending: None,
+            decoder: LabelDecoder::new(None),
+            chunk_rows: options
+                .chunk_rows
+                .unwrap_or_else(|| default_chunk_rows(opened.classes)),
+            next_row: 0,
+            failed: false,
+            origin,
+            options,
+        };
+        match &reader.class_names {
+            Some(names) if names.len() != reader.classes => {
+                return Err(Error::ClassNameCount {
+                    path: reader.path().to_path_buf(),
+                    found: names.len(),
+                    classes: reader.classes,
+                });
+            }
+            Some(names) => check_distinct(reader.path(), names)?,
+            None => reader.learn_names()?,
+        }
+        reader.decoder = LabelDecoder::new(reader.class_names.as_deref());
+        Ok(reader)
+    }
+
+    /// If the first labels are names, goes through all labels once to see which there are.
+    fn learn_names(&mut self) -> Result<()> {
+        if !self.has_labels {
+            return Ok(());
+        }
+        let Some(block) = self.source.next_block(self.chunk_rows)? else {
+            return Ok(());
+        };
+        let names = match block.labels.as_ref().map(|labels| &labels.values) {
+            Some(Values::Text(first)) => labels::are_names(first),
+            _ => false,
+        };
+        self.pending = Some(block);
+        if !names {
+            return Ok(());
+        }
+        let mut collector = NameCollector::new(self.classes);
+        let mut again = open_origin(&self.origin, &self.options)?.source;
+        while let Some(block) = again.next_block(self.chunk_rows)? {
+            if let Some(Values::Text(labels)) = block.labels.map(|labels| labels.values)
+                && !collector.add(&labels)
+            {
+                break;
+            }
+        }
+        self.class_names = Some(collector.finish(self.labels_path())?);
+        Ok(())
+    }
+
+    /// The file with the scores.
+    pub fn path(&self) -> &Path {
+        match &self.origin {
+            Origin::Data(data) => data.path(),
+            Origin::Pair { scores, .. } => scores,
+        }
+    }
+
+    fn labels_path(&self) -> &Path {
+        match &self.origin {
+            Origin::Data(data) => data.path(),
+            Origin::Pair { labels, .. } => labels,
+        }
+    }
+
+    /// What the scores are.
+    pub fn kind(&self) -> ScoreKind {
+        self.kind
+    }
+
+    /// K, the number of classes.
+    pub fn classes(&self) -> usize {
+        self.classes
+    }
+
+    /// The number of rows, where the file says it; csv files and arrow streams do not.
+    pub fn known_rows(&self) -> Option<usize> {
+        self.rows
+    }
+
+    /// The number of rows, counted by going through the file once if it does not say it.
+    ///
+    /// # Errors
+    /// If the file cannot be read to its end.
+    pub fn count_rows(&mut self) -> Result<usize> {
+        if let Some(rows) = self.rows {
+            return Ok(rows);
+        }
+        let mut again = open_origin(&self.origin, &self.options)?.source;
+        let mut rows = 0;
+        while let Some(block) = again.next_block(self.chunk_rows)? {
+            rows += block.scores.rows();
+        }
+        self.rows = Some(rows);
+        Ok(rows)
+    }
+
+    /// Whether there are labels.
+    pub fn has_labels(&self) -> bool {
+        self.has_labels
+    }
+
+    /// The names of the classes, if the file or the caller gave them or the labels are names.
+    pub fn class_names(&self) -> Option<&[String]> {
+        self.class_names.as_deref()
+    }
+
+    /// The split that is read, if the file has splits.
+    pub fn split(&self) -> Option<&str> {
+        self.split.as_deref()
+    }
+
+    fn decode(&mut self, block: Block) -> Result<Rows> {
+        let first_row = self.next_row;
+        self.next_row += block.scores.rows();
+        let labels = block
+            .labels
+            .map(|labels| self.decoder.decode(self.labels_path(), labels, first_row));
+        Ok(Rows {
+            path: self.path().to_path_buf(),
+            split: self.split.clone(),
+            kind: self.kind,
+            first_row,
+            scores: ScoreMatrix::from_array(block.scores),
+            labels: labels.transpose()?,
+            weights: block.weights.map(|w| labels::to_f64(&w.values)),
+        })
+    }
+
+    /// The rest of the rows as one.
+    pub(crate) fn collect_rows(mut self) -> Result<Rows> {
+        let Some(mut all) = self.next_block(usize::MAX)? else {
+            return Err(Error::Data {
+                path: self.path().to_path_buf(),
+                split: self.split.clone(),
+                source: ordercal::Error::NoRows,
+            });
+        };
+        while let Some(more) = self.next_block(usize::MAX)? {
+            all.append(more);
+        }
+        self.decode(all)
+    }
+
+    fn next_block(&mut self, max: usize) -> Result<Option<Block>> {
+        match self.pending.take() {
+            Some(block) => Ok(Some(block)),
+            None => self.source.next_block(max),
+        }
+    }
+}
+
+impl Iterator for RowReader {
+    type Item = Result<Rows>;
+
+    /// The next chunk; nothing more after an error.
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let block = self.next_block(self.chunk_rows).transpose()?;
+        let rows = block.and_then(|block| self.decode(block));
+        self.failed = rows.is_err();
+        Some(rows)
+    }
+}
+
+/// A label that names two classes would name neither.
+fn check_distinct(path: &Path, names: &[String]) -> Result<()> {
+    let mut seen = HashSet::new();
+    match names.iter().find(|name| !seen.insert(name.as_str())) {
+        Some(name) => Err(Error::Duplicate {
+            path: path.to_path_buf(),
+            name: clean(name),
+        }),
+        None => Ok(()),
+    }
+}
+
+fn open_origin(origin: &Origin, options: &ReadOptions) -> Result<Opened> {
+    match origin {
+        Origin::Data(data) => blocks::open(data, options),
+        Origin::Pair { scores, labels } => open_pair(scores, labels, options),
+    }
+}
+
+/// Rows of one file, with labels of another put beside them.
+fn open_pair(scores: &Path, labels: &Path, options: &ReadOptions) -> Result<Opened> {
+    let alone = options.clone().with_labels(LabelNeed::Ignored);
+    let opened = blocks::open(&DataRef::parse(scores), &alone)?;
+    let reader = blocks::open_labels(labels)?;
+    let rows = opened
+        .rows
+        .or_else(|| reader.shape().first().copied())
+        .unwrap_or(0);
+    blocks::check_labels(&reader, rows, opened.classes)?;
+    Ok(Opened {
+        has_labels: true,
+        source: Box::new(blocks::Paired::new(opened.source, reader)),
+        ..opened
+    })
+}
