@@ -9,8 +9,8 @@ use super::apply::Block;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::math::gemm::{Matrix, multiply};
-use crate::optim::Lbfgs;
 use crate::optim::lbfgs::Step;
+use crate::optim::{Lbfgs, StopReason};
 use crate::traits::{FitReport, Transform, Watch, tell};
 pub use features::Features;
 use objective::Objective;
@@ -18,6 +18,9 @@ pub(crate) use objective::{Ridge, Shape};
 
 /// Changes of the loss below this share of it mean nothing.
 const NOISE: f64 = 1e-7;
+
+/// At a loss of this, there is nothing left to gain.
+const SETTLED: f64 = 1e-6;
 
 /// A fitted linear map: logits u + uD + b, with u the [`Features`] of a row and D a vector or a matrix.
 ///
@@ -194,7 +197,11 @@ impl Plan<'_> {
                 }
                 value
             },
-            &mut |step: &Step<'_>| tell(watch, step.iteration, most, step.value).map(|()| None),
+            &mut |step: &Step<'_>| {
+                tell(watch, step.iteration, most, step.value)?;
+                // Separable data: from here on only the weights would grow.
+                Ok((step.value < SETTLED).then_some(StopReason::Converged))
+            },
         )?;
         times(&mut params, &scaled, &units);
         let loss = objective.evaluate(&params, &mut scaled);

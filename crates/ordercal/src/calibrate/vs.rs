@@ -15,8 +15,8 @@ use crate::traits::{Calibrator, FitReport, Unwatched, Watch};
 ///
 /// The fit starts at temperature scaling, a = β and b = 0. It is not penalised. On separable data ts ends at
 /// its documented bound ([`SPREAD_BOUNDS`](crate::SPREAD_BOUNDS)) where the gradient vanishes, so the fit
-/// ends there; where only a and b separate the data, it ends where the gradient falls below the
-/// optimiser's tolerance. See [`Svs`](crate::Svs) for a penalised one.
+/// ends there; where only a and b separate the data, it ends at a mean NLL of 1e-6. See [`Svs`](crate::Svs)
+/// for a penalised one.
 ///
 /// C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger: *On Calibration of Modern Neural Networks*, ICML 2017.
 ///
