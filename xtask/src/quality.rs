@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use ndarray::Array2;
 use ordercal::metrics::{Metric, MetricOptions, Predictions, evaluate};
 use ordercal::select::{Folds, choose};
-use ordercal::{Dataset, DirOdir, Method, MsOdir, ScoreKind, Scores, Unwatched};
+use ordercal::{Dataset, DirOdir, Method, Model, MsOdir, ScoreKind, Scores, Unwatched};
 use ordercal_io::{DataRef, load};
 use serde_json::Value;
 
@@ -33,9 +33,12 @@ pub fn run(dir: &Path, reference: Option<&Path>, methods: &[Method]) -> Result<(
         let (calib, test) = (calib.dataset()?, test.dataset()?);
         for method in methods {
             let begin = Instant::now();
-            let (method, chosen) = search(method, &calib)?;
+            let (method, mut chosen) = search(method, &calib)?;
             let model = method.fit(&calib)?.model;
             let seconds = begin.elapsed().as_secs_f64();
+            if let Model::Ts(ts) = &model {
+                chosen = format!(", T = {:.5}", ts.temperature());
+            }
             let probs = model.apply::<f64>(test.scores(), ScoreKind::Probs)?;
             let predictions = Predictions::from_probs(probs.view(), test.labels())?;
             let values = evaluate(&predictions, &METRICS, &MetricOptions::default())?;
