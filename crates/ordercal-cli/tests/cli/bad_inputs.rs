@@ -323,7 +323,7 @@ fn arguments_that_make_no_sense() {
     let fit_c = "fit d.csv --config c.toml -o m.safetensors";
     let cases = vec![
         case(vec![good()], "", &["command"]),
-        case(vec![good()], "fti d.csv", &["fti", "fit"]),
+        case(vec![good()], "fitt d.csv", &["fitt", "fit"]),
         case(vec![good()], "fit d.csv", &["--output"]),
         case(vec![good()], "fit -o m.safetensors", &["DATA"]),
         case(
