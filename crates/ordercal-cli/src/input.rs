@@ -30,6 +30,10 @@ impl Source {
     pub fn resolve(args: &DataArgs, preferred: &str) -> Result<Self> {
         let kind = args.kind.map(ScoreKind::from);
         let input = match (&args.data, &args.logits, &args.labels) {
+            // The parser lets this pass: what --labels requires conflicts with what is there.
+            (Some(_), _, Some(_)) => {
+                return Err(anyhow!("--labels goes with --logits, not with a DATA file"));
+            }
             (Some(data), ..) => Input::Single(with_split(DataRef::parse(data), preferred)?),
             (None, Some(scores), Some(labels)) => Input::Pair(scores.clone(), labels.clone()),
             (None, Some(scores), None) => {
