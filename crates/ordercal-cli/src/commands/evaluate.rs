@@ -18,6 +18,9 @@ use crate::model::SavedModel;
 use crate::printer::Printer;
 use crate::verdict;
 
+/// Thresholds, each with the text it was read from.
+type Limits = Vec<(String, FailIf)>;
+
 /// Runs the command.
 pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exit> {
     let (shown, limits, plan) = plan(args, common)?;
@@ -63,10 +66,7 @@ pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exi
 }
 
 /// What to show, what may fail, and all that has to be computed for the two.
-fn plan(
-    args: &EvaluateArgs,
-    common: &Common,
-) -> Result<(Vec<Metric>, Vec<(String, FailIf)>, Plan)> {
+fn plan(args: &EvaluateArgs, common: &Common) -> Result<(Vec<Metric>, Limits, Plan)> {
     let shown = match &args.metrics {
         None => Metric::ALL.to_vec(),
         Some(keys) => keys
@@ -78,7 +78,7 @@ fn plan(
         .fail_if
         .iter()
         .map(|text| Ok((text.clone(), FailIf::parse(text)?)))
-        .collect::<Result<Vec<_>>>()?;
+        .collect::<Result<Limits>>()?;
     let mut metrics = shown.clone();
     metrics.extend(limits.iter().map(|(_, limit)| limit.metric));
     metrics.sort();
