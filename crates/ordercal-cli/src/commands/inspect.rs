@@ -1,0 +1,193 @@
+//! `ordercal inspect`: what a file holds, in words.
+
+use std::path::Path;
+
+use anyhow::Result;
+use ordercal::{Dataset, ScoreKind};
+use ordercal_io::{DataRef, Format, SetInfo, inspect, load};
+use serde_json::{Value, json};
+
+use crate::args::InspectArgs;
+use crate::exit::Exit;
+use crate::model::SavedModel;
+use crate::printer::Printer;
+
+/// Runs the command.
+pub fn run(args: &InspectArgs, printer: Printer) -> Result<Exit> {
+    let data = DataRef::parse(&args.target);
+    let path = data.path();
+    if data.split().is_none() && Format::of(path)? == Format::Safetensors {
+        match SavedModel::load(path) {
+            Ok(saved) => {
+                describe_model(path, &saved, printer);
+                return Ok(Exit::Done);
+            }
+            // The format of models is also one for scores.
+            Err(error) => match inspect(path) {
+                Ok(contents) if !contents.sets.is_empty() => {}
+                _ => return Err(error.into()),
+            },
+        }
+    }
+    describe_data(&data, args.kind.map(ScoreKind::from), printer)?;
+    Ok(Exit::Done)
+}
+
+fn describe_model(path: &Path, saved: &SavedModel, printer: Printer) {
+    let order = saved.model.order_preserving();
+    let report = &saved.report;
+    let mut warnings = Vec::new();
+    if !order {
+        warnings.push("it may change predictions; fit with --keep-order to rule that out".into());
+    }
+    if report.nll_after > report.nll_before {
+        warnings.push("the fit made the NLL worse on its own data".to_owned());
+    }
+    printer.json(&json!({
+        "file": path.to_string_lossy(),
+        "what": "model",
+        "method": saved.method,
+        "order_preserving": order,
+        "classes": saved.model.classes(),
+        "class_names": saved.class_names,
+        "report": report,
+        "warnings": warnings,
+    }));
+    printer.result(format_args!(
+        "{}: a model of the method {} for {} classes",
+        path.display(),
+        saved.method.key(),
+        saved.model.classes()
+    ));
+    printer.result(if order {
+        "it keeps the ranking of every row, so no prediction changes"
+    } else {
+        "it does not promise to keep the ranking of a row"
+    });
+    printer.result(format_args!(
+        "on its calibration data: NLL {:.4} before, {:.4} after, {} iterations",
+        report.nll_before, report.nll_after, report.iterations
+    ));
+    if let Ok(method) = serde_json::to_string(&saved.method) {
+        printer.result(format_args!("hyperparameters: {method}"));
+    }
+    if let Some(names) = &saved.class_names {
+        printer.result(format_args!("classes: {}", names.join(", ")));
+    }
+    warn(&warnings, printer);
+}
+
+fn describe_data(data: &DataRef, kind: Option<ScoreKind>, printer: Printer) -> Result<()> {
+    let contents = inspect(data.path())?;
+    let wanted = |set: &&SetInfo| data.split().is_none() || set.split.as_deref() == data.split();
+    let sets: Vec<&SetInfo> = contents.sets.iter().filter(wanted).collect();
+    if sets.is_empty() {
+        // Reading says best what is missing.
+        load(data, kind)?;
+    }
+    printer.result(format_args!(
+        "{}: {} file with {} set(s) of scores",
+        data.path().display(),
+        contents.format,
+        contents.sets.len()
+    ));
+    for array in &contents.arrays {
+        printer.result(format_args!("  array {array}"));
+    }
+    let mut described = Vec::new();
+    for set in sets {
+        described.push(describe_set(data.path(), set, kind, printer)?);
+    }
+    printer.json(&json!({
+        "file": data.path().to_string_lossy(),
+        "what": "data",
+        "format": contents.format.to_string(),
+        "arrays": contents.arrays,
+        "sets": described,
+    }));
+    Ok(())
+}
+
+fn describe_set(
+    path: &Path,
+    set: &SetInfo,
+    kind: Option<ScoreKind>,
+    printer: Printer,
+) -> Result<Value> {
+    let mut data = DataRef::new(path);
+    if let Some(split) = &set.split {
+        data = data.with_split(split.clone());
+    }
+    let loaded = load(&data, kind)?;
+    let scores = loaded.scores()?;
+    let mut warnings = Vec::new();
+    if scores.kind() == ScoreKind::Logits && look_like_probs(&scores) {
+        warnings.push("these look like probabilities; say --kind probs if they are".to_owned());
+    }
+    if loaded.labels().is_some() {
+        warnings.extend(warnings_about(&loaded.dataset()?));
+    } else {
+        warnings.push("there are no labels: enough for apply, not for fit or evaluate".to_owned());
+    }
+    let name = set.split.as_deref().unwrap_or("the only set");
+    printer.result(format_args!(
+        "{name}: {} of {} rows and {} classes, {}, {}",
+        loaded.kind(),
+        loaded.rows(),
+        loaded.classes(),
+        loaded.matrix().dtype(),
+        if set.labels {
+            "with labels"
+        } else {
+            "no labels"
+        }
+    ));
+    warn(&warnings, printer);
+    Ok(json!({
+        "split": set.split,
+        "kind": loaded.kind(),
+        "n": loaded.rows(),
+        "classes": loaded.classes(),
+        "dtype": loaded.matrix().dtype(),
+        "labels": set.labels,
+        "class_names": loaded.class_names(),
+        "warnings": warnings,
+    }))
+}
+
+fn look_like_probs(scores: &ordercal::Scores<'_>) -> bool {
+    (0..scores.rows()).all(|row| {
+        let row = scores.row(row);
+        let sum: f64 = row.iter().map(|&s| f64::from(s)).sum();
+        row.iter().all(|s| (0.0..=1.0).contains(s)) && (sum - 1.0).abs() < 1e-2
+    })
+}
+
+fn warnings_about(data: &Dataset<'_>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let mut counts = vec![0_usize; data.classes()];
+    for &label in data.labels() {
+        counts[label as usize] += 1;
+    }
+    let missing = counts.iter().filter(|&&count| count == 0).count();
+    if missing > 0 {
+        warnings.push(format!(
+            "{missing} of {} classes are never the label",
+            data.classes()
+        ));
+    }
+    if data.rows() < 10 * data.classes() {
+        warnings.push(format!(
+            "only {} rows for {} classes: prefer a method with few parameters, such as ts",
+            data.rows(),
+            data.classes()
+        ));
+    }
+    warnings
+}
+
+fn warn(warnings: &[String], printer: Printer) {
+    for warning in warnings {
+        printer.result(format_args!("  warning: {warning}"));
+    }
+}

@@ -1,0 +1,9 @@
+//! One file per command.
+
+pub mod apply;
+pub mod completions;
+pub mod demo;
+pub mod evaluate;
+pub mod fit;
+pub mod inspect;
+pub mod merge;

@@ -1,0 +1,82 @@
+//! The command line of ordercal: files in, calibrated probabilities out.
+
+mod args;
+mod commands;
+mod config;
+mod exit;
+mod fail_if;
+mod input;
+mod measure;
+mod model;
+mod nearest;
+mod printer;
+mod verdict;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use args::{Cli, Command};
+use exit::Exit;
+use printer::Printer;
+
+fn main() -> Exit {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
+    run(&cli).unwrap_or_else(|error| {
+        printer::error(error);
+        Exit::BadInput
+    })
+}
+
+fn run(cli: &Cli) -> Result<Exit> {
+    // Where the work would stop on its own is not soon enough: files in the making are removed here.
+    ctrlc::set_handler(|| {
+        ordercal_io::discard_pending();
+        std::process::exit(Exit::INTERRUPTED);
+    })
+    .context("cannot listen for Ctrl-C")?;
+    if let Some(threads) = cli.common.threads {
+        rayon::ThreadPoolBuilder::new()
+            .num_threads(threads.get())
+            .build_global()
+            .context("cannot start the threads")?;
+    }
+    let printer = Printer::new(&cli.common);
+    match &cli.command {
+        Command::Demo(args) => commands::demo::run(args, &cli.common, printer),
+        Command::Fit(args) => commands::fit::run(args, &cli.common, printer),
+        Command::Apply(args) => commands::apply::run(args, printer),
+        Command::Evaluate(args) => commands::evaluate::run(args, &cli.common, printer),
+        Command::Merge(args) => commands::merge::run(args, printer),
+        Command::Inspect(args) => commands::inspect::run(args, printer),
+        Command::Completions { shell } => Ok(commands::completions::run(*shell)),
+    }
+}
+
+/// Help and version as they are; anything else as one sentence.
+fn refuse(error: &clap::Error) -> Exit {
+    let rendered = error.render().to_string();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            printer::text(rendered);
+            Exit::Done
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            printer::error("no command was given; `ordercal --help` lists them");
+            Exit::BadInput
+        }
+        _ => {
+            let sentence: Vec<&str> = rendered
+                .lines()
+                .map(str::trim)
+                .take_while(|line| !line.starts_with("Usage:"))
+                .filter(|line| !line.is_empty() && !line.starts_with("For more information"))
+                .collect();
+            printer::error(sentence.join(" ").trim_start_matches("error: "));
+            Exit::BadInput
+        }
+    }
+}

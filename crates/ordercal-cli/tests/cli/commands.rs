@@ -1,0 +1,292 @@
+//! Every command does what it says.
+
+use std::collections::BTreeSet;
+
+use crate::files::{BUNDLE, csv, npy_labels, npy_matrix};
+use crate::harness::Place;
+
+fn keys(value: &serde_json::Value) -> BTreeSet<&str> {
+    value
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect()
+}
+
+#[test]
+fn fit_evaluate_apply_and_inspect_as_in_the_manual() {
+    let place = Place::new();
+    place.write("b.npz", BUNDLE);
+    let fit = place
+        .run("fit b.npz#calib --method oi --hidden 20,20 -o m.safetensors --json")
+        .ok()
+        .json();
+    let promised = [
+        "method",
+        "order_preserving",
+        "n",
+        "classes",
+        "nll_before",
+        "nll_after",
+        "seconds",
+        "report",
+        "model",
+    ];
+    assert_eq!(keys(&fit), BTreeSet::from(promised));
+    assert_eq!(
+        (fit["method"].as_str(), fit["classes"].as_u64()),
+        (Some("oi"), Some(26))
+    );
+    assert!(fit["nll_after"].as_f64() < fit["nll_before"].as_f64());
+
+    let line =
+        "evaluate b.npz#test --model m.safetensors --bootstrap 50 --metrics ece,nll,accuracy";
+    let found = place.run(&format!("{line} --json")).ok().json();
+    assert_eq!(keys(&found), BTreeSet::from(["n", "classes", "rows"]));
+    let (before, after) = (&found["rows"][0], &found["rows"][1]);
+    assert_eq!(
+        (before["name"].as_str(), after["name"].as_str()),
+        (Some("uncalibrated"), Some("m"))
+    );
+    assert_eq!(after["changed_predictions"], 0);
+    assert_eq!(before["metrics"]["accuracy"], after["metrics"]["accuracy"]);
+    assert!(after["metrics"]["ece"].as_f64() < before["metrics"]["ece"].as_f64());
+    assert_eq!(after["interval"]["ece"].as_array().unwrap().len(), 2);
+    let text = place.run(line).ok().stdout;
+    assert!(text.contains("too high; now within"), "{text}");
+    assert!(
+        text.contains("95% interval") && text.contains("no prediction changed"),
+        "{text}"
+    );
+    assert!(
+        text.lines()
+            .filter(|l| l.starts_with([' ', '─', '═']))
+            .all(|l| l.chars().count() <= 80),
+        "{text}"
+    );
+
+    for out in ["p.npy", "p.csv", "p.parquet"] {
+        let line = format!("apply m.safetensors b.npz#test --as probs --dtype f32 -o {out} --json");
+        let applied = place.run(&line).ok().json();
+        assert_eq!(applied["n"], found["n"]);
+    }
+    let words = place.run("inspect m.safetensors").ok().stdout;
+    assert!(words.contains("method oi for 26 classes"), "{words}");
+    assert!(words.contains("no prediction changes"), "{words}");
+    assert_eq!(
+        place.run("inspect m.safetensors --json").ok().json()["what"],
+        "model"
+    );
+}
+
+#[test]
+fn bundles_without_a_split_take_the_fitting_one() {
+    let place = Place::new();
+    place.write("b.npz", BUNDLE);
+    let whole = place
+        .run("fit b.npz --method ts -o a.safetensors --json")
+        .ok()
+        .json();
+    let split = place
+        .run("fit b.npz#calib --method ts -o b.safetensors --json")
+        .ok()
+        .json();
+    assert_eq!(whole["nll_after"], split["nll_after"]);
+    let whole = place.run("evaluate b.npz --metrics nll --json").ok().json();
+    let split = place
+        .run("evaluate b.npz#test --metrics nll --json")
+        .ok()
+        .json();
+    assert_eq!(whole, split);
+}
+
+#[test]
+fn two_files_are_as_good_as_one() {
+    let place = Place::new();
+    let rows: [&[f32]; 4] = [&[3.0, 0.0], &[0.0, 2.0], &[1.5, 1.0], &[0.0, 4.0]];
+    place.write("x.npy", npy_matrix(&rows));
+    place.write("y.npy", npy_labels(&[0, 1, 1, 1]));
+    place.write(
+        "t.csv",
+        "label,logit_0,logit_1\n0,3,0\n1,0,2\n1,1.5,1\n1,0,4\n",
+    );
+    let pair = place
+        .run("evaluate --logits x.npy --labels y.npy --json")
+        .ok()
+        .json();
+    assert_eq!(pair, place.run("evaluate t.csv --json").ok().json());
+    let probs = place.run("fit --logits x.npy --labels y.npy --method ts -o m.safetensors");
+    probs.ok();
+    place
+        .run("apply m.safetensors --logits x.npy -o p.csv")
+        .ok();
+}
+
+#[test]
+fn one_row_is_enough_to_evaluate() {
+    let place = Place::new();
+    place.write("one.csv", "label,logit_0,logit_1\n1,0.5,2.0\n");
+    let found = place.run("evaluate one.csv --json").ok().json();
+    assert_eq!(
+        (
+            found["n"].as_u64(),
+            found["rows"][0]["metrics"]["accuracy"].as_f64()
+        ),
+        (Some(1), Some(1.0))
+    );
+}
+
+#[test]
+fn thresholds_decide_the_exit_code() {
+    let place = Place::new();
+    place.write("d.csv", csv(300));
+    assert_eq!(place.run("evaluate d.csv --fail-if ece>0.9").code, 0);
+    let failed = place.run("evaluate d.csv --fail-if ece>0.001");
+    assert_eq!(failed.code, 1);
+    assert!(
+        failed.stdout.contains("failed: ece>0.001"),
+        "{}",
+        failed.stdout
+    );
+    assert_eq!(
+        place
+            .run("evaluate d.csv --metrics nll --fail-if accuracy<0.99 --json")
+            .code,
+        1
+    );
+    // The last model counts, not the scores before it.
+    place.run("fit d.csv --method ts -o m.safetensors").ok();
+    let line = "evaluate d.csv --model m.safetensors --fail-if ece>0.08";
+    assert_eq!(place.run(line).code, 0);
+    assert_eq!(place.run("evaluate d.csv --fail-if ece>0.08").code, 1);
+}
+
+#[test]
+fn shards_merge_to_the_whole() {
+    let place = Place::new();
+    let text = csv(200);
+    let lines: Vec<&str> = text.lines().collect();
+    let part = |rows: &[&str]| format!("{}\n{}\n", lines[0], rows.join("\n"));
+    place
+        .write("a.csv", part(&lines[1..80]))
+        .write("b.csv", part(&lines[80..]))
+        .write("all.csv", &text);
+    place.run("evaluate a.csv --state-out a.state").ok();
+    place.run("evaluate b.csv --state-out b.state").ok();
+    let merged = place.run("merge a.state b.state --json").ok().json();
+    let whole = place.run("evaluate all.csv --json").ok().json();
+    assert_eq!(merged["n"], whole["n"]);
+    for key in ["accuracy", "nll", "ece", "brier"] {
+        let values = [&merged, &whole].map(|v| v["rows"][0]["metrics"][key].as_f64().unwrap());
+        assert!((values[0] - values[1]).abs() < 1e-9, "{key}: {values:?}");
+    }
+    assert!(
+        place
+            .run("merge a.state b.state")
+            .ok()
+            .stdout
+            .contains("exact")
+    );
+}
+
+#[test]
+fn the_same_command_gives_the_same_bytes() {
+    let place = Place::new();
+    place.write("d.csv", csv(120));
+    for name in ["a", "b"] {
+        place
+            .run(&format!(
+                "fit d.csv --hidden 5 --seed 7 -o {name}.safetensors"
+            ))
+            .ok();
+        place
+            .run(&format!("apply {name}.safetensors d.csv -o {name}.npy"))
+            .ok();
+    }
+    let read = |name: &str| std::fs::read(place.path(name)).unwrap();
+    assert_eq!(read("a.safetensors"), read("b.safetensors"));
+    assert_eq!(read("a.npy"), read("b.npy"));
+    place
+        .run("fit d.csv --hidden 5 --seed 8 -o c.safetensors")
+        .ok();
+    assert_ne!(read("a.safetensors"), read("c.safetensors"));
+}
+
+#[test]
+fn configuration_files_and_flags_go_together() {
+    let place = Place::new();
+    place.write("d.csv", csv(120));
+    place.write("c.toml", "method = \"diag\"\nhidden = [4]\nlambda = 0.25\n");
+    let fit = place
+        .run("fit d.csv --config c.toml -o m.safetensors --json")
+        .ok()
+        .json();
+    assert_eq!(fit["method"], "diag");
+    let fit = place
+        .run("fit d.csv --method vs --keep-order -o m.safetensors --json")
+        .ok()
+        .json();
+    assert_eq!(
+        (fit["method"].as_str(), fit["order_preserving"].as_bool()),
+        (Some("vs+order"), Some(true))
+    );
+}
+
+#[test]
+fn quiet_is_quiet_and_json_is_one_object() {
+    let place = Place::new();
+    place.write("d.csv", csv(60));
+    let quiet = place
+        .run("fit d.csv --method ts -o m.safetensors --quiet")
+        .ok();
+    assert_eq!((quiet.stdout.as_str(), quiet.stderr.as_str()), ("", ""));
+    let json = place
+        .run("fit d.csv --method ts -o m.safetensors --json")
+        .ok();
+    assert_eq!((json.stdout.lines().count(), json.stderr.as_str()), (1, ""));
+}
+
+#[test]
+fn data_is_described_with_warnings() {
+    let place = Place::new();
+    place.write("b.npz", BUNDLE);
+    let words = place.run("inspect b.npz").ok().stdout;
+    assert!(
+        words.contains("calib:") && words.contains("test:"),
+        "{words}"
+    );
+    place.write("p.csv", "logit_0,logit_1\n0.25,0.75\n0.5,0.5\n");
+    let words = place.run("inspect p.csv").ok().stdout;
+    assert!(
+        words.contains("look like probabilities") && words.contains("no labels"),
+        "{words}"
+    );
+}
+
+#[test]
+fn help_version_and_completions() {
+    let place = Place::new();
+    for command in [
+        "demo",
+        "fit",
+        "apply",
+        "evaluate",
+        "merge",
+        "inspect",
+        "completions",
+    ] {
+        let help = place.run(&format!("{command} --help")).ok().stdout;
+        assert!(help.contains("Example"), "{command}: {help}");
+    }
+    assert!(place.run("--version").ok().stdout.starts_with("ordercal "));
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(
+            place
+                .run(&format!("completions {shell}"))
+                .ok()
+                .stdout
+                .contains("ordercal")
+        );
+    }
+}

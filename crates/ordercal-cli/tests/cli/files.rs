@@ -1,0 +1,65 @@
+//! Small files to feed the program, right and wrong ones.
+
+/// A numpy file with a header as given and any bytes behind it.
+pub fn npy_raw(descr: &str, shape: &str, body: &[u8]) -> Vec<u8> {
+    let mut header =
+        format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}").into_bytes();
+    while (10 + header.len() + 1) % 64 != 0 {
+        header.push(b' ');
+    }
+    header.push(b'\n');
+    let mut file = b"\x93NUMPY\x01\x00".to_vec();
+    file.extend(u16::try_from(header.len()).unwrap().to_le_bytes());
+    file.extend(header);
+    file.extend(body);
+    file
+}
+
+/// An N×K matrix of 32-bit floats.
+pub fn npy_matrix(rows: &[&[f32]]) -> Vec<u8> {
+    let body: Vec<u8> = rows
+        .iter()
+        .flat_map(|row| row.iter().flat_map(|v| v.to_le_bytes()))
+        .collect();
+    let shape = format!("({}, {})", rows.len(), rows.first().map_or(0, |r| r.len()));
+    npy_raw("<f4", &shape, &body)
+}
+
+/// A vector of 64-bit integers.
+pub fn npy_labels(labels: &[i64]) -> Vec<u8> {
+    let body: Vec<u8> = labels.iter().flat_map(|v| v.to_le_bytes()).collect();
+    npy_raw("<i8", &format!("({},)", labels.len()), &body)
+}
+
+/// An overconfident classifier's scores of three classes as a csv table.
+pub fn csv(rows: usize) -> String {
+    let mut text = String::from("label,logit_0,logit_1,logit_2\n");
+    let mut state = 12345_u64;
+    let mut next = move || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as f64 / f64::from(1_u32 << 31)
+    };
+    for row in 0..rows {
+        let right = row % 3;
+        // One label in four is another class than the scores say.
+        let label = if next() < 0.25 {
+            (right + 1) % 3
+        } else {
+            right
+        };
+        let mut scores = [0.0; 3];
+        for (class, score) in scores.iter_mut().enumerate() {
+            *score = 2.0 * next() + if class == right { 5.0 } else { 0.0 };
+        }
+        text.push_str(&format!(
+            "{label},{:.4},{:.4},{:.4}\n",
+            scores[0], scores[1], scores[2]
+        ));
+    }
+    text
+}
+
+/// The demo's 26-class bundle, with splits `calib` and `test`.
+pub const BUNDLE: &[u8] = include_bytes!("../../../../demo/letters.npz");

@@ -1,0 +1,86 @@
+//! One way to run the program.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// What a run left.
+pub struct Run {
+    /// The exit code.
+    pub code: i32,
+    /// What it printed.
+    pub stdout: String,
+    /// What it complained about.
+    pub stderr: String,
+}
+
+impl Run {
+    /// The run, which must have ended well.
+    #[track_caller]
+    pub fn ok(self) -> Self {
+        assert_eq!(self.code, 0, "stderr: {}", self.stderr);
+        self
+    }
+
+    /// The object that `--json` printed.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("{e}: {}", self.stdout))
+    }
+}
+
+/// A folder that commands run in.
+pub struct Place(tempfile::TempDir);
+
+impl Place {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// A path in it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Puts a file in it.
+    pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> &Self {
+        std::fs::write(self.path(name), bytes).unwrap();
+        self
+    }
+
+    /// The names of what is in it, sorted.
+    pub fn names(&self) -> Vec<String> {
+        names(self.0.path())
+    }
+
+    /// Runs a line of arguments without quotes, split at spaces.
+    pub fn run(&self, line: &str) -> Run {
+        self.run_args(line.split_whitespace())
+    }
+
+    /// Runs any arguments.
+    pub fn run_args<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Run {
+        let output = Command::new(env!("CARGO_BIN_EXE_ordercal"))
+            .args(args)
+            .current_dir(self.0.path())
+            .output()
+            .unwrap();
+        Run {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> = entries
+        .map(|e| e.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}

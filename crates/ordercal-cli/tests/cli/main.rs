@@ -1,0 +1,9 @@
+//! The program as a user runs it: arguments in; stdout, stderr, exit code and files out.
+
+// Results that are promised to be the same are compared as they are.
+#![allow(clippy::float_cmp)]
+
+mod bad_inputs;
+mod commands;
+mod files;
+mod harness;
