@@ -7,7 +7,6 @@ mod exit;
 mod fail_if;
 mod input;
 mod measure;
-mod model;
 mod nearest;
 mod printer;
 mod verdict;

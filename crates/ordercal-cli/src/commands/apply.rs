@@ -8,8 +8,8 @@ use serde_json::json;
 use crate::args::ApplyArgs;
 use crate::exit::Exit;
 use crate::input::{Source, at};
-use crate::model::SavedModel;
 use crate::printer::Printer;
+use ordercal_io::SavedModel;
 
 /// Runs the command.
 pub fn run(args: &ApplyArgs, printer: Printer) -> Result<Exit> {

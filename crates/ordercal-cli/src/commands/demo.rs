@@ -15,9 +15,9 @@ use crate::args::{Common, DemoArgs};
 use crate::exit::Exit;
 use crate::input::at;
 use crate::measure::{Measured, Plan, measure_whole, tables};
-use crate::model::SavedModel;
 use crate::printer::Printer;
 use crate::verdict;
+use ordercal_io::SavedModel;
 
 /// A bundle with the splits `calib` and `test`.
 struct Bundle {
@@ -122,12 +122,8 @@ fn calibrate(
         let start = Instant::now();
         let fitted = fit(&method, &calib_data, printer)?;
         seconds.push(start.elapsed().as_secs_f64());
-        let saved = SavedModel {
-            model: fitted.model,
-            method,
-            report: fitted.report,
-            class_names: calib.class_names().map(<[String]>::to_vec),
-        };
+        let saved = SavedModel::new(method, fitted)
+            .with_class_names(calib.class_names().map(<[String]>::to_vec));
         saved.save(&folder.join(format!("{}-{key}.safetensors", bundle.name)))?;
         models.push((key.to_owned(), saved.model));
     }

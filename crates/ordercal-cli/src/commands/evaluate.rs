@@ -14,9 +14,9 @@ use crate::exit::Exit;
 use crate::fail_if::{FailIf, metric};
 use crate::input::{Source, at};
 use crate::measure::{Measured, Plan, measure_whole, state_of, tables};
-use crate::model::SavedModel;
 use crate::printer::Printer;
 use crate::verdict;
+use ordercal_io::SavedModel;
 
 /// Thresholds, each with the text it was read from.
 type Limits = Vec<(String, FailIf)>;

@@ -12,9 +12,9 @@ use crate::config;
 use crate::exit::Exit;
 use crate::input::{Source, at};
 use crate::measure::{Plan, measure_whole};
-use crate::model::SavedModel;
 use crate::printer::Printer;
 use crate::verdict;
+use ordercal_io::SavedModel;
 
 /// Runs the command.
 pub fn run(args: &FitArgs, common: &Common, printer: Printer) -> Result<Exit> {
@@ -25,12 +25,8 @@ pub fn run(args: &FitArgs, common: &Common, printer: Printer) -> Result<Exit> {
     let start = Instant::now();
     let fitted = fit(&method, &data, printer).map_err(|e| at(source.path(), e))?;
     let seconds = start.elapsed().as_secs_f64();
-    let saved = SavedModel {
-        model: fitted.model,
-        method,
-        report: fitted.report,
-        class_names: loaded.class_names().map(<[String]>::to_vec),
-    };
+    let saved = SavedModel::new(method, fitted)
+        .with_class_names(loaded.class_names().map(<[String]>::to_vec));
     saved.save(&args.output)?;
 
     let report = &saved.report;

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::args::InspectArgs;
 use crate::exit::Exit;
-use crate::model::SavedModel;
 use crate::printer::Printer;
+use ordercal_io::SavedModel;
 
 /// Runs the command.
 pub fn run(args: &InspectArgs, printer: Printer) -> Result<Exit> {
