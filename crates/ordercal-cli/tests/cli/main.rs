@@ -7,3 +7,5 @@ mod bad_inputs;
 mod commands;
 mod files;
 mod harness;
+mod interrupted;
+mod round_trips;
