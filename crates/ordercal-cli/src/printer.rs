@@ -56,7 +56,7 @@ impl Printer {
             bar.set_draw_target(ProgressDrawTarget::hidden());
         }
         let style =
-            ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len}, {eta} left {msg}");
+            ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} {msg}, {eta} left");
         if let Ok(style) = style {
             bar.set_style(style);
         }

@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
-use super::Kind;
+use super::{Kind, SearchEffort};
 
 /// `compare`.
 #[derive(Debug, Args)]
@@ -30,7 +30,10 @@ pub struct CompareArgs {
     pub metrics: Option<Vec<String>>,
     /// How hyperparameters are chosen
     #[arg(long, value_name = "HOW", default_value = "none")]
-    pub search: SearchName,
+    pub search: SearchEffort,
+    /// How many folds the search has [default: 5, or 3 from 1000 classes on]
+    #[arg(long, value_name = "K")]
+    pub folds: Option<usize>,
     /// How many bins the binned metrics have
     #[arg(long, value_name = "N", default_value_t = 15)]
     pub bins: usize,
@@ -46,20 +49,4 @@ pub struct CompareArgs {
     /// Go on where an earlier run with the same --out stopped
     #[arg(long, requires = "out")]
     pub resume: bool,
-}
-
-/// How hyperparameters are chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum SearchName {
-    /// The defaults of every method.
-    None,
-}
-
-impl SearchName {
-    /// As it is typed.
-    pub fn key(self) -> &'static str {
-        match self {
-            Self::None => "none",
-        }
-    }
 }

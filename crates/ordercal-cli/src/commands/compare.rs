@@ -62,11 +62,11 @@ fn measure_bundle(
             Some(part) => part,
             None => {
                 let start = Instant::now();
-                let fitted = fit::fit(plan, bundle, method, bar)?;
+                let found = fit::fit(plan, bundle, method, bar)?;
                 let seconds = start.elapsed().as_secs_f64();
-                let mut part = part::measure(&plan.measured, &bundle.test, &fitted, key)?;
+                let mut part = part::measure(&plan.measured, &bundle.test, &found, key)?;
                 if let Some(store) = store.as_deref_mut() {
-                    let model = fitted.saved(&bundle.calib);
+                    let model = fit::saved(&found, &bundle.calib);
                     store.keep(&bundle.file_name, &part, model.as_ref(), seconds)?;
                 }
                 part.seconds = Some(seconds);

@@ -6,13 +6,14 @@ use std::time::Instant;
 
 use anyhow::Result;
 use ordercal::metrics::{BootstrapOptions, Metric, MetricOptions};
+use ordercal::select::Search;
 use ordercal::{Method, Model};
 use ordercal_io::{DataRef, load, write_atomically};
 use ordercal_report::{Comparison, DataSource, DatasetResult, UNCALIBRATED};
 use serde_json::{Value, json};
 
 use super::compare::figures::drawings;
-use super::compare::fit::Chosen;
+use super::compare::fit::saved;
 use super::compare::outputs::{self, About};
 use super::compare::part::{self, Part};
 use super::compare::plan::sha256;
@@ -46,7 +47,7 @@ const BUNDLES: [Bundle; 2] = [
 ];
 
 /// Those whose models keep every prediction.
-const METHODS: [&str; 5] = ["ts", "diag", "oi", "op", "sms+order"];
+const METHODS: [&str; 5] = ["ts", "diag", "oi", "op", "auto"];
 
 const SHOWN: [Metric; 5] = [
     Metric::Accuracy,
@@ -143,11 +144,10 @@ fn calibrate(
     for key in std::iter::once(UNCALIBRATED).chain(METHODS) {
         let method = with_seed(Method::from_key(key)?, common)?;
         let start = Instant::now();
-        let fitted = fit(&method, &calib_data, printer)?;
+        let found = fit(&method, &calib_data, &Search::default(), printer)?;
         let took = start.elapsed().as_secs_f64();
-        let chosen = Chosen { method, fitted };
-        parts.push(part::measure(&plan, &test, &chosen, Value::Null)?);
-        if let Some(saved) = chosen.saved(&calib) {
+        parts.push(part::measure(&plan, &test, &found, Value::Null)?);
+        if let Some(saved) = saved(&found, &calib) {
             saved.save(&part::model_path(folder, bundle.name, key))?;
             models.push((key.to_owned(), saved.model));
             seconds.push(took);

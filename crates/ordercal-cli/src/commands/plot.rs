@@ -15,7 +15,7 @@ use crate::input::Source;
 use crate::printer::Printer;
 
 pub use simplex::figure_of as simplex_of;
-pub use transform::{curves_of, describe as describe_input, range_of};
+pub use transform::{curves_of, describe as describe_input, function_of, input_of, range_of};
 
 /// Runs the command.
 pub fn run(args: &PlotArgs, printer: Printer) -> Result<Exit> {

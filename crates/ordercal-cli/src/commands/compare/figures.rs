@@ -11,7 +11,9 @@ use ordercal_report::{
 
 use super::outputs::About;
 use super::part::{Part, model_path};
-use crate::commands::plot::{curves_of, describe_input, range_of, simplex_of};
+use crate::commands::plot::{
+    curves_of, describe_input, function_of, input_of, range_of, simplex_of,
+};
 
 /// More lines in a figure cannot be told apart.
 const MOST_SERIES: usize = 6;
@@ -99,12 +101,8 @@ fn transform(models: &Path, name: &str, file: &str, parts: &[Part]) -> Result<Op
             found.push((part.method.clone(), slot, saved.model));
         }
     }
-    // A search may have made something else of the method than one function.
-    found.retain(|(.., model)| matches!(model, Model::Ts(_) | Model::Diag(_)));
-    let diag = found.iter().find_map(|(.., model)| match model {
-        Model::Diag(diag) => Some(diag.input()),
-        _ => None,
-    });
+    found.retain(|(.., model)| function_of(model).is_some());
+    let input = found.iter().find_map(|(.., model)| input_of(model));
     if found.is_empty() {
         return Ok(None);
     }
@@ -115,7 +113,7 @@ fn transform(models: &Path, name: &str, file: &str, parts: &[Part]) -> Result<Op
     }
     let figure = TransformFigure {
         title: format!("What was learned: {name}"),
-        input: describe_input(diag.unwrap_or(InputKind::LogSoftmax)).to_owned(),
+        input: describe_input(input.unwrap_or(InputKind::LogSoftmax)).to_owned(),
         curves,
         scores: None,
     };

@@ -4,34 +4,39 @@ use std::ops::ControlFlow;
 
 use anyhow::Result;
 use indicatif::ProgressBar;
-use ordercal::{Fitted, Method, Progress};
+use ordercal::select::{Found, search};
+use ordercal::{Method, Progress};
 use ordercal_io::{LoadedData, SavedModel};
 use ordercal_report::UNCALIBRATED;
+use serde_json::{Value, json};
 
 use super::plan::{Bundle, Plan};
-use crate::args::SearchName;
 use crate::input::at;
 
-/// A model with the hyperparameters that it was fitted with.
-pub struct Chosen {
-    /// The hyperparameters.
-    pub method: Method,
-    /// The model.
-    pub fitted: Fitted,
+/// A model as it goes into a file; there is nothing to keep of what was not calibrated.
+pub fn saved(found: &Found, calib: &LoadedData) -> Option<SavedModel> {
+    (found.method.key() != UNCALIBRATED).then(|| {
+        let names = calib.class_names().map(<[String]>::to_vec);
+        SavedModel::new(found.method.clone(), found.fitted.clone()).with_class_names(names)
+    })
 }
 
-impl Chosen {
-    /// As it goes into a file; there is nothing to keep of what was not calibrated.
-    pub fn saved(&self, calib: &LoadedData) -> Option<SavedModel> {
-        (self.method.key() != UNCALIBRATED).then(|| {
-            let names = calib.class_names().map(<[String]>::to_vec);
-            SavedModel::new(self.method.clone(), self.fitted.clone()).with_class_names(names)
-        })
+/// What was chosen: the hyperparameters and, where there was a choice, who came after them; and what the fit
+/// has to say about itself.
+pub fn chosen(found: &Found) -> serde_json::Result<Value> {
+    let mut chosen = serde_json::to_value(&found.method)?;
+    if let [best, rest @ ..] = &found.ranking[..] {
+        chosen["held_out_nll"] = json!(best.nll);
+        chosen["runners_up"] = serde_json::to_value(rest)?;
     }
+    if !found.fitted.report.notes.is_empty() {
+        chosen["notes"] = json!(found.fitted.report.notes);
+    }
+    Ok(chosen)
 }
 
 /// Fits, telling the bar how it goes.
-pub fn fit(plan: &Plan, bundle: &Bundle, method: &Method, bar: &ProgressBar) -> Result<Chosen> {
+pub fn fit(plan: &Plan, bundle: &Bundle, method: &Method, bar: &ProgressBar) -> Result<Found> {
     let data = bundle.calib.dataset()?;
     let watch = |progress: &Progress| {
         bar.set_message(format!(
@@ -44,11 +49,6 @@ pub fn fit(plan: &Plan, bundle: &Bundle, method: &Method, bar: &ProgressBar) -> 
         ));
         ControlFlow::Continue(())
     };
-    let problem = |e| at(bundle.calib.path(), format_args!("{}: {e}", method.key()));
-    match plan.search {
-        SearchName::None => Ok(Chosen {
-            method: method.clone(),
-            fitted: method.fit_watched(&data, &watch).map_err(problem)?,
-        }),
-    }
+    let found = search(method, &data, &plan.search, &watch);
+    found.map_err(|e| at(bundle.calib.path(), format_args!("{}: {e}", method.key())))
 }

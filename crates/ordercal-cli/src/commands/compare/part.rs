@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use ordercal::ScoreKind;
 use ordercal::metrics::{Binning, Metric, Predictions, Reliability, Target, evaluate, resampled};
+use ordercal::select::Found;
 use ordercal_io::{LoadedData, SavedModel, write_atomically};
 use ordercal_report::{MethodResult, UNCALIBRATED};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use super::fit::Chosen;
+use super::fit;
 use crate::input::at;
 use crate::measure::{Plan, changed_predictions, predictions};
 
@@ -94,13 +95,13 @@ impl Part {
 }
 
 /// Measures a fitted model on the test rows.
-pub fn measure(plan: &Plan, test: &LoadedData, chosen: &Chosen, key: Value) -> Result<Part> {
+pub fn measure(plan: &Plan, test: &LoadedData, found: &Found, key: Value) -> Result<Part> {
     let data = test.dataset()?;
-    let method = chosen.method.key();
+    let method = found.method.key();
     if method == UNCALIBRATED {
-        return part(plan, &Predictions::from(&data), chosen, 0, key);
+        return part(plan, &Predictions::from(&data), found, 0, key);
     }
-    let probs = chosen
+    let probs = found
         .fitted
         .model
         .apply::<f64>(data.scores(), ScoreKind::Probs);
@@ -109,7 +110,7 @@ pub fn measure(plan: &Plan, test: &LoadedData, chosen: &Chosen, key: Value) -> R
     part(
         plan,
         &predictions(probs.view(), &data)?,
-        chosen,
+        found,
         changed,
         key,
     )
@@ -118,7 +119,7 @@ pub fn measure(plan: &Plan, test: &LoadedData, chosen: &Chosen, key: Value) -> R
 fn part(
     plan: &Plan,
     predictions: &Predictions<'_>,
-    chosen: &Chosen,
+    found: &Found,
     changed_predictions: u64,
     key: Value,
 ) -> Result<Part> {
@@ -137,10 +138,11 @@ fn part(
     let exact = |values: Vec<f64>| values.into_iter().map(Exact).collect();
     Ok(Part {
         key,
-        method: chosen.method.key().to_owned(),
-        order_preserving: chosen.fitted.model.order_preserving(),
+        method: found.method.key().to_owned(),
+        // What the method promises: auto-free may happen to end in a model that keeps the order.
+        order_preserving: found.method.promises_order(),
         changed_predictions,
-        chosen: serde_json::to_value(&chosen.method)?,
+        chosen: fit::chosen(found)?,
         metrics: values.into_iter().map(|(m, v)| (m, Exact(v))).collect(),
         resampled: drawn.into_iter().map(|(m, v)| (m, exact(v))).collect(),
         reliability,

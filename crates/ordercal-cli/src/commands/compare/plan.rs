@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::{Result, anyhow, bail};
 use ordercal::metrics::{BootstrapOptions, Metric, MetricOptions};
+use ordercal::select::{Effort, Search};
 use ordercal::{Method, ScoreKind};
 use ordercal_io::{DataRef, LabelNeed, LoadedData, ReadOptions};
 use ordercal_report::{DataSource, UNCALIBRATED};
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::outputs::About;
-use crate::args::{Common, CompareArgs, SearchName};
+use crate::args::{Common, CompareArgs};
 use crate::config::{unknown_method, with_seed};
 use crate::fail_if::metric;
 use crate::input::at;
@@ -72,7 +73,7 @@ pub struct Plan {
     /// What is computed: what the tables show, and the accuracy that changes are told by.
     pub measured: measure::Plan,
     /// How hyperparameters are chosen.
-    pub search: SearchName,
+    pub search: Search,
     kind: Option<ScoreKind>,
     seed: u64,
     command: String,
@@ -94,6 +95,10 @@ impl Plan {
         if let Some(how) = &bootstrap {
             how.validate()?;
         }
+        let mut search = Search::default()
+            .with_effort(args.search.into())
+            .with_seed(seed);
+        search.folds = args.folds;
         let mut computed = metrics.clone();
         if !computed.contains(&Metric::Accuracy) {
             computed.push(Metric::Accuracy);
@@ -117,7 +122,7 @@ impl Plan {
             methods,
             metrics,
             measured,
-            search: args.search,
+            search,
             kind,
             seed,
         })
@@ -130,7 +135,7 @@ impl Plan {
             "data": bundle.source.sha256,
             "kind": self.kind,
             "method": serde_json::to_value(method)?,
-            "search": self.search.key(),
+            "search": self.search,
             "metrics": self.measured.metrics,
             "options": self.measured.options,
             "bootstrap": self.measured.bootstrap,
@@ -144,7 +149,7 @@ impl Plan {
             ("command", self.command.clone()),
             ("version", format!("ordercal {}", env!("CARGO_PKG_VERSION"))),
             ("seed", self.seed.to_string()),
-            ("search", self.search.key().to_owned()),
+            ("search", searched(&self.search)),
             ("bins", self.measured.options.bins.to_string()),
             (
                 "resamples",
@@ -329,14 +334,25 @@ fn command(args: &CompareArgs, methods: &[Method], metrics: &[Metric], seed: u64
     ));
     words.push(format!(
         "--search {} --bins {} --bootstrap {} --seed {seed}",
-        args.search.key(),
+        Effort::from(args.search),
         args.bins,
         args.bootstrap
     ));
+    if let Some(folds) = args.folds {
+        words.push(format!("--folds {folds}"));
+    }
     if let Some(kind) = args.kind {
         words.push(format!("--kind {}", ScoreKind::from(kind)));
     }
     words.join(" ")
+}
+
+/// How hyperparameters were chosen, in words.
+fn searched(search: &Search) -> String {
+    match (search.effort, search.folds) {
+        (effort, None) => effort.to_string(),
+        (effort, Some(folds)) => format!("{effort}, {folds} folds"),
+    }
 }
 
 fn quoted(word: &str) -> String {

@@ -21,7 +21,7 @@ pub fn run(args: &TransformArgs, printer: Printer) -> Result<()> {
     let target = Target::new(&args.draw)?;
     let saved = load_models(&args.models)?;
     for (path, (_, saved)) in args.models.iter().zip(&saved) {
-        if !matches!(saved.model, Model::Diag(_) | Model::Ts(_)) {
+        if function_of(&saved.model).is_none() {
             bail!(
                 "{}: a model of {} is no function of a single score; give models of diag or ts",
                 path.display(),
@@ -60,16 +60,16 @@ pub fn run(args: &TransformArgs, printer: Printer) -> Result<()> {
 fn common_input(paths: &[std::path::PathBuf], models: &[(&str, &Model)]) -> Result<InputKind> {
     let mut found: Option<(&Path, InputKind)> = None;
     for (path, (_, model)) in paths.iter().zip(models) {
-        let Model::Diag(diag) = model else { continue };
+        let Some(own) = input_of(model) else { continue };
         match found {
-            Some((first, input)) if input != diag.input() => bail!(
+            Some((first, input)) if input != own => bail!(
                 "{} reads the {}, but {} the {}; draw them apart",
                 first.display(),
                 describe(input),
                 path.display(),
-                describe(diag.input())
+                describe(own)
             ),
-            _ => found = Some((path, diag.input())),
+            _ => found = Some((path, own)),
         }
     }
     Ok(found.map_or(InputKind::LogSoftmax, |(_, input)| input))
@@ -105,9 +105,46 @@ pub fn shifted(scores: &Scores<'_>, input: InputKind) -> Vec<f64> {
     all
 }
 
+/// The models whose functions a model averages: itself, or the folds'.
+fn members(model: &Model) -> Vec<(f64, &Model)> {
+    match model {
+        Model::Mixture(mixture) => mixture.members().iter().map(|(w, m)| (*w, m)).collect(),
+        model => vec![(1.0, model)],
+    }
+}
+
+/// What a model reads, if it is one whose function depends on that.
+pub fn input_of(model: &Model) -> Option<InputKind> {
+    members(model)
+        .into_iter()
+        .find_map(|(_, member)| match member {
+            Model::Diag(diag) => Some(diag.input()),
+            _ => None,
+        })
+}
+
+/// The function of a single score that a model is. Of a fold ensemble, whose probabilities are averaged, it
+/// is the mean of the folds' functions.
+pub fn function_of(model: &Model) -> Option<Box<dyn Fn(f64) -> f64 + '_>> {
+    let members = members(model);
+    let known = |(_, m): &(f64, &Model)| matches!(m, Model::Diag(_) | Model::Ts(_));
+    if !members.iter().all(known) {
+        return None;
+    }
+    Some(Box::new(move |x| {
+        let values = members.iter().map(|(weight, member)| match member {
+            Model::Diag(diag) => weight * diag.function(x),
+            Model::Ts(ts) => weight * x * ts.inverse_temperature(),
+            _ => f64::NAN,
+        });
+        values.sum()
+    }))
+}
+
 /// Where the functions were learned, or else where the data are.
 pub fn range_of(models: &[(&str, &Model)], scores: Option<&[f64]>) -> (f64, f64) {
-    let learned = models.iter().filter_map(|(_, model)| match model {
+    let all = models.iter().flat_map(|(_, model)| members(model));
+    let learned = all.filter_map(|(_, member)| match member {
         Model::Diag(diag) => Some(diag.range()),
         _ => None,
     });
@@ -121,7 +158,7 @@ pub fn range_of(models: &[(&str, &Model)], scores: Option<&[f64]>) -> (f64, f64)
     }
 }
 
-/// The identity and the functions of `diag` and `ts` models over a range.
+/// The identity and the functions of models over a range; those that are none are left out.
 pub fn curves_of(models: &[(&str, &Model)], (low, high): (f64, f64)) -> Vec<Curve> {
     let curve = |name: &str, slot: usize, function: &dyn Fn(f64) -> f64| {
         let points = (0..=POINTS).map(|i| {
@@ -136,12 +173,8 @@ pub fn curves_of(models: &[(&str, &Model)], (low, high): (f64, f64)) -> Vec<Curv
     };
     let mut curves = vec![curve("identity", 0, &|x| x)];
     for (place, (name, model)) in models.iter().enumerate() {
-        match model {
-            Model::Diag(diag) => curves.push(curve(name, place + 1, &|x| diag.function(x))),
-            Model::Ts(ts) => {
-                curves.push(curve(name, place + 1, &|x| x * ts.inverse_temperature()));
-            }
-            _ => {}
+        if let Some(function) = function_of(model) {
+            curves.push(curve(name, place + 1, &function));
         }
     }
     curves
