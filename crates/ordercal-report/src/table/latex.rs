@@ -73,6 +73,7 @@ fn line(row: &Row, order: &[usize]) -> String {
 fn capital(name: &str) -> String {
     match name {
         "average relative error" => "Average relative error".to_owned(),
+        "average relative value" => "Average relative value".to_owned(),
         "dataset" => "Dataset".to_owned(),
         "metric" => "Metric".to_owned(),
         _ => name.to_owned(),

@@ -101,7 +101,15 @@ impl Table {
             corner: "dataset",
             columns: columns(comparison),
             rows: rows.collect(),
-            average: Some(average(comparison, metric, "average relative error")),
+            average: Some(average(
+                comparison,
+                metric,
+                if metric.higher_is_better() {
+                    "average relative value"
+                } else {
+                    "average relative error"
+                },
+            )),
         }
     }
 
