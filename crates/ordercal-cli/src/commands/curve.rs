@@ -19,9 +19,9 @@ use crate::printer::Printer;
 
 /// The shares of the calibration rows, in tenths.
 const TENTHS: std::ops::RangeInclusive<usize> = 1..=10;
-/// The penalties: those of the paper's figure and as far on either side as anything changes.
+/// The penalties: on both sides as far as anything changes.
 const LAMBDAS: [f64; 13] = [
-    1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10,
+    1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8,
 ];
 const SWEPT_BY_SIZE: [&str; 6] = ["ts", "diag", "oi", "op", "ms-odir", "dir-odir"];
 const SWEPT_BY_LAMBDA: [&str; 2] = ["ms-odir", "dir-odir"];

@@ -6,7 +6,9 @@ use std::path::Path;
 use anyhow::Result;
 use ordercal::metrics::Metric;
 use ordercal_io::write_atomically;
-use ordercal_report::{LineFigure, LinePanel, LinePoint, LineSeries, Theme, describe, to_png};
+use ordercal_report::{
+    LineFigure, LinePanel, LinePoint, LineSeries, Theme, UNCALIBRATED, describe, to_png,
+};
 use serde_json::{Map, Value, json};
 
 use super::{Point, Sweep};
@@ -120,6 +122,8 @@ fn figure(sweep: &Sweep) -> LineFigure {
         series: methods(sweep)
             .into_iter()
             .enumerate()
+            // A level line far above the others would press them flat; the data and the tables have it.
+            .filter(|(_, method)| sweep.over == Over::CalibSize || *method != UNCALIBRATED)
             .map(|(slot, method)| LineSeries {
                 name: method.to_owned(),
                 slot,
@@ -139,7 +143,7 @@ fn figure(sweep: &Sweep) -> LineFigure {
         Over::OdirLambda => (
             format!("What the off-diagonal penalty does: {}", sweep.name),
             "penalty λ",
-            [-2, 1, 4, 7, 10]
+            [-4, -1, 2, 5, 8]
                 .map(|p| (10_f64.powi(p), format!("1e{p}").replace('-', "−")))
                 .to_vec(),
         ),
