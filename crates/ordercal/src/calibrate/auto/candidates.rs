@@ -163,5 +163,5 @@ impl Sources {
 
 /// Two penalties to choose from; the more classes, the larger the best.
 fn dir_odir_weights(classes: usize) -> [f64; 2] {
-    if classes < 50 { [1e2, 1e3] } else { [1e4, 1e5] }
+    if classes < 50 { [1e1, 1e2] } else { [1e4, 1e5] }
 }

@@ -81,3 +81,45 @@ impl<'a> Rows<'a> {
         worse * 40 <= RESAMPLES
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{ScoreKind, Scores};
+    use ndarray::Array2;
+
+    #[test]
+    fn gains_are_weighted_means_with_their_errors() {
+        let scores = Scores::new(ScoreKind::Logits, Array2::<f32>::zeros((4, 2))).unwrap();
+        let data = Dataset::new(scores, &[0, 1, 0, 1]).unwrap();
+        let folds = Folds::new(4, 2, 1).unwrap();
+        let before = [1.0, 2.0, 3.0, 9.0];
+        let after = [0.5, 1.0, 3.5, 0.0];
+        let doubled = data.clone().with_weights(vec![2.0, 2.0, 2.0, 0.0]).unwrap();
+        let gain = Rows::new(&doubled, &folds).gain(&before, &after);
+        assert!((gain.mean - 1.0 / 3.0).abs() < 1e-12);
+        let squares = [0.5, 1.0, -0.5].map(|d: f64| (d - 1.0 / 3.0).powi(2));
+        assert!((gain.error - squares.iter().sum::<f64>().sqrt() / 3.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn only_what_is_beyond_chance_is_clear() {
+        let rows = 400;
+        let scores = Scores::new(ScoreKind::Logits, Array2::<f32>::zeros((rows, 2))).unwrap();
+        let data = Dataset::new(scores, &vec![0_u32; rows]).unwrap();
+        let folds = Folds::new(rows, 2, 1).unwrap();
+        let rows = Rows::new(&data, &folds);
+        let mut rng = Rng::new(5);
+        let noise: Vec<f64> = (0..400).map(|_| rng.normal()).collect();
+        let shifted = |by: f64| noise.iter().map(|n| n - by).collect::<Vec<_>>();
+        let zero = vec![0.0; 400];
+        // One standard error is 0.05.
+        assert!(rows.clearly_better(&zero, &shifted(0.5), 1));
+        assert!(!rows.clearly_better(&zero, &shifted(0.0), 1));
+        assert!(!rows.clearly_better(&zero, &shifted(-0.5), 1));
+        assert!(
+            !rows.clearly_better(&zero, &zero, 1),
+            "no difference is not better"
+        );
+    }
+}

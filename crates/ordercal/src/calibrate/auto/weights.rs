@@ -131,3 +131,81 @@ fn mixed_nlls(members: &[Member], weights: &[f64], rows: usize) -> Vec<f64> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Dataset, ScoreKind, Scores};
+    use crate::rng::Rng;
+    use crate::select::Folds;
+    use ndarray::Array2;
+
+    const ROWS: usize = 600;
+
+    fn member(name: &str, nll: impl Fn(usize) -> f64) -> Member {
+        Member {
+            name: name.to_owned(),
+            models: Vec::new(),
+            nlls: (0..ROWS).map(nll).collect(),
+        }
+    }
+
+    fn with_rows<T>(run: impl FnOnce(&Rows<'_>) -> T) -> T {
+        let scores = Scores::new(ScoreKind::Logits, Array2::<f32>::zeros((ROWS, 2))).unwrap();
+        let data = Dataset::new(scores, &vec![0_u32; ROWS]).unwrap();
+        let folds = Folds::new(ROWS, 3, 1).unwrap();
+        run(&Rows::new(&data, &folds))
+    }
+
+    #[test]
+    fn members_that_know_different_rows_share() {
+        let even = |row: usize| if row.is_multiple_of(2) { 0.1 } else { 2.0 };
+        let members = [
+            member("even", even),
+            member("odd", |row| even(row + 1)),
+            member("worse", |row| even(row) + 1.0),
+        ];
+        with_rows(|rows| {
+            let blend = Blend::learn(&members, rows);
+            let shares: Vec<_> = blend.shares().collect();
+            assert_eq!(shares.len(), 2);
+            assert!(
+                shares.iter().all(|(_, w)| (w - 0.5).abs() < 1e-6),
+                "{shares:?}"
+            );
+            assert_eq!(
+                blend.in_words(&members, 3),
+                "a mixture, each part the average of 3 folds: 50% even, 50% odd"
+            );
+            let held_out = blend.held_out_nlls(&members, rows);
+            assert!(rows.mean(&held_out) < 0.7, "{}", rows.mean(&held_out));
+        });
+    }
+
+    #[test]
+    fn a_gain_within_noise_is_not_worth_a_member() {
+        let mut rng = Rng::new(3);
+        let noise: Vec<f64> = (0..ROWS).map(|_| 0.05 * rng.normal()).collect();
+        let members = [
+            member("plain", |_| 1.0),
+            member("noisy", |row| 1.0 + noise[row]),
+        ];
+        with_rows(|rows| {
+            assert_eq!(Blend::learn(&members, rows).shares().count(), 1);
+        });
+    }
+
+    #[test]
+    fn likelihoods_beyond_the_range_of_floats_are_mixed() {
+        let members = [
+            member("a", |row| 1e4 + (row % 2) as f64),
+            member("b", |row| 1e4 + ((row + 1) % 2) as f64),
+        ];
+        with_rows(|rows| {
+            let nlls = mixed_nlls(&members, &[0.5, 0.5], ROWS);
+            let expected = 1e4 - (0.5 * (1.0 + (-1.0_f64).exp())).ln();
+            assert!(nlls.iter().all(|nll| (nll - expected).abs() < 1e-9));
+            assert_eq!(Blend::learn(&members, rows).shares().count(), 2);
+        });
+    }
+}
