@@ -36,16 +36,18 @@ pub fn best_method(
 /// The verdict, a sentence a line: what is best, what it costs, and whether the promise was kept.
 pub fn verdict(comparison: &Comparison) -> Vec<String> {
     let mut sentences = Vec::new();
-    if let Some(metric) = deciding_metric(comparison) {
-        let best = best_method(comparison, metric, true);
-        if let Some(best) = best {
-            sentences.push(best_in_words(comparison, metric, best));
-            sentences.extend(as_good(comparison, metric, best));
-        }
-        sentences.extend(promise(comparison));
-        if let Some(free) = best_method(comparison, metric, false) {
-            sentences.push(free_in_words(comparison, metric, free));
-        }
+    let metric = deciding_metric(comparison);
+    if let Some(metric) = metric
+        && let Some(best) = best_method(comparison, metric, true)
+    {
+        sentences.push(best_in_words(comparison, metric, best));
+        sentences.extend(as_good(comparison, metric, best));
+    }
+    sentences.extend(promise(comparison));
+    if let Some(metric) = metric
+        && let Some(free) = best_method(comparison, metric, false)
+    {
+        sentences.push(free_in_words(comparison, metric, free));
     }
     sentences
 }

@@ -169,6 +169,35 @@ fn a_run_leaves_everything_in_its_folder() {
 }
 
 #[test]
+fn searches_and_folds_are_those_of_fit() {
+    let place = Place::new();
+    place.write("b.safetensors", three_classes(200));
+    let line = "compare b.safetensors --methods ms-odir,ts --metrics accuracy --bootstrap 0";
+    let found = place
+        .run(&format!("{line} --search quick --json"))
+        .ok()
+        .json();
+    let methods = &found["datasets"][0]["methods"];
+    let chosen = &methods[1]["chosen"];
+    assert!(chosen["held_out_nll"].is_number(), "{chosen}");
+    assert!(!chosen["runners_up"].as_array().unwrap().is_empty());
+    let fit = place
+        .run("fit b.safetensors --method ms-odir --search quick -o m.safetensors --json")
+        .ok()
+        .json();
+    assert_eq!(fit["ranking"][0]["method"]["lambda"], chosen["lambda"]);
+    // ts has nothing to choose.
+    assert!(methods[2]["chosen"].get("runners_up").is_none());
+    // The folds' functions are drawn as their mean.
+    let line = "compare b.safetensors --methods diag --folds 3 --metrics accuracy --bootstrap 0";
+    let text = place.run(&format!("{line} --out r")).ok().stdout;
+    assert!(text.contains("changed a single prediction"), "{text}");
+    let svg = std::fs::read_to_string(place.path("r/figures/b-transform.svg")).unwrap();
+    assert!(svg.contains(">diag<"), "{svg}");
+    assert!(place.path("r/report.html").exists());
+}
+
+#[test]
 fn a_killed_run_goes_on_and_ends_with_the_same_bytes() {
     let place = place();
     place.run(&format!("{LINE} --out whole --quiet")).ok();
