@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 /// What is run, each with what to call it.
-const STEPS: [(&str, &[&str]); 6] = [
+const STEPS: [(&str, &[&str]); 8] = [
     ("format", &["fmt", "--all", "--check"]),
     (
         "lints",
@@ -33,6 +33,22 @@ const STEPS: [(&str, &[&str]); 6] = [
         "doc tests",
         &["test", "--workspace", "--doc", "--no-fail-fast"],
     ),
+    (
+        "build",
+        &[
+            "test",
+            "--workspace",
+            "--exclude",
+            "xtask",
+            "--exclude",
+            "ordercal-testkit",
+            "--lib",
+            "--bins",
+            "--tests",
+            "--no-run",
+        ],
+    ),
+    ("browser", &["xtask", "browser", "--built"]),
     // Last, so that the output ends with the counts; the crates left out hold no tests of their own.
     (
         "tests",

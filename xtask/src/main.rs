@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod browser;
 mod check;
 mod demo_data;
 mod hammer;
@@ -18,6 +19,9 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   check                        everything the continuous integration runs
+  browser [--built]            test the demo's report in headless Chromium; installs Debian's
+                               package if it is missing and that is allowed; --built takes the
+                               program as it was built last
   quality DIR [--reference F]  fit every method on every bundle *.npz in DIR (calibrate on its
                                split calib, score on its split test) and print nll, ece, brier,
                                accuracy, changed predictions and seconds; with F, a JSON file of
@@ -44,6 +48,7 @@ fn main() -> Result<()> {
     let options = Options::parse(args)?;
     match command.as_str() {
         "check" => check::run(),
+        "browser" => browser::run(options.built),
         "quality" => {
             let dir = options
                 .directory
@@ -86,6 +91,7 @@ struct Options {
     reference: Option<PathBuf>,
     methods: Option<Vec<ordercal::Method>>,
     rows: Option<usize>,
+    built: bool,
     classes: usize,
     seed: u64,
 }
@@ -97,6 +103,7 @@ impl Options {
             reference: None,
             methods: None,
             rows: None,
+            built: false,
             classes: 1000,
             seed: 1,
         };
@@ -115,6 +122,7 @@ impl Options {
                     let methods = options.methods.get_or_insert_default();
                     methods.push(method.with_context(|| format!("--method {given}"))?);
                 }
+                "--built" => options.built = true,
                 "--rows" => options.rows = Some(value()?.parse().context("--rows takes a number")?),
                 "--classes" => {
                     options.classes = value()?.parse().context("--classes takes a number")?

@@ -1,5 +1,9 @@
 //! What is typed on the command line.
 
+mod compare;
+mod curve;
+mod plot;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -7,6 +11,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use ordercal::ScoreKind;
 use ordercal::select::Effort;
 use ordercal_io::OutputType;
+
+pub use compare::CompareArgs;
+pub use curve::{CurveArgs, Over};
+pub use plot::{
+    BinnedArgs, CountedArgs, DrawArgs, FormName, PlotArgs, PlotCommand, ReliabilityArgs,
+    SimplexArgs, TransformArgs,
+};
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -43,6 +54,12 @@ pub enum Command {
     Evaluate(EvaluateArgs),
     /// Compute the metrics of many shards as one
     Merge(MergeArgs),
+    /// Compare methods on bundles: tables with ranks, figures, a report
+    Compare(CompareArgs),
+    /// Show what more calibration rows, or a stronger penalty, change
+    Curve(CurveArgs),
+    /// Draw one figure
+    Plot(PlotArgs),
     /// Say in words what a model or a data file holds
     Inspect(InspectArgs),
     /// Print a completion script for a shell

@@ -19,7 +19,7 @@ pub fn method(args: &FitArgs, common: &Common) -> Result<Method> {
     let file = args.config.as_deref().map(read).transpose()?;
     let key = key(args, file.as_ref())?;
     let chosen = args.method.is_some() || file.as_ref().is_some_and(|f| f.contains_key("method"));
-    let mut method = Method::from_key(&key).map_err(|e| unknown_method(&key, &e))?;
+    let mut method = Method::from_key(&key).map_err(|e| unknown_method("--method", &key, &e))?;
     if args.keep_order {
         method = method.keep_order();
     }
@@ -112,11 +112,27 @@ fn parse(table: &Map<String, Value>) -> Result<Method> {
     })
 }
 
-fn unknown_method(key: &str, error: &ordercal::Error) -> anyhow::Error {
+/// What to say about a key that is no method's.
+pub fn unknown_method(flag: &str, key: &str, error: &ordercal::Error) -> anyhow::Error {
     let all = Method::all();
     match nearest(key, all.iter().map(Method::key)) {
-        Some(near) => anyhow!("--method: there is no method `{key}`; did you mean `{near}`?"),
-        None => anyhow!("--method: {error}"),
+        // The nearest is the key itself if only what is behind it is wrong.
+        Some(near) if near != key => {
+            anyhow!("{flag}: there is no method `{key}`; did you mean `{near}`?")
+        }
+        _ => anyhow!("{flag}: {error}"),
+    }
+}
+
+/// The method with the seed of the command line, if both have one.
+pub fn with_seed(method: Method, common: &Common) -> Result<Method> {
+    let mut table = serde_json::to_value(&method)?;
+    match (common.seed, table.get("seed")) {
+        (Some(seed), Some(_)) => {
+            table["seed"] = json!(seed);
+            Ok(serde_json::from_value(table)?)
+        }
+        _ => Ok(method),
     }
 }
 

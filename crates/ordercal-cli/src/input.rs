@@ -75,6 +75,15 @@ impl Source {
         })
     }
 
+    /// Scores, whole; nobody asks for their labels.
+    pub fn load_scores(&self) -> Result<LoadedData> {
+        let options = self.options(LabelNeed::Ignored);
+        Ok(match &self.input {
+            Input::Single(data) => LoadedData::read(data, options)?,
+            Input::Pair(scores, labels) => LoadedData::read_pair(scores, labels, options)?,
+        })
+    }
+
     /// Scores, chunk by chunk, with labels if they are needed.
     pub fn open(&self, labels: LabelNeed) -> Result<RowReader> {
         let options = self.options(labels);

@@ -7,6 +7,7 @@ mod exit;
 mod fail_if;
 mod input;
 mod measure;
+mod models;
 mod printer;
 mod stream;
 mod verdict;
@@ -50,6 +51,9 @@ fn run(cli: &Cli) -> Result<Exit> {
         Command::Apply(args) => commands::apply::run(args, printer),
         Command::Evaluate(args) => commands::evaluate::run(args, &cli.common, printer),
         Command::Merge(args) => commands::merge::run(args, printer),
+        Command::Compare(args) => commands::compare::run(args, &cli.common, printer),
+        Command::Curve(args) => commands::curve::run(args, &cli.common, printer),
+        Command::Plot(args) => commands::plot::run(args, printer),
         Command::Inspect(args) => commands::inspect::run(args, printer),
         Command::Completions { shell } => Ok(commands::completions::run(*shell)),
     }

@@ -9,16 +9,22 @@ use ordercal::metrics::{BootstrapOptions, Metric, MetricOptions};
 use ordercal::select::Search;
 use ordercal::{Method, Model};
 use ordercal_io::{DataRef, load, write_atomically};
+use ordercal_report::{Comparison, DataSource, DatasetResult, UNCALIBRATED};
 use serde_json::{Value, json};
 
+use super::compare::figures::drawings;
+use super::compare::fit::saved;
+use super::compare::outputs::{self, About};
+use super::compare::part::{self, Part};
+use super::compare::plan::sha256;
 use super::fit::fit;
 use crate::args::{Common, DemoArgs};
+use crate::config::with_seed;
 use crate::exit::Exit;
 use crate::input::at;
 use crate::measure::{Measured, Plan, measure_whole, tables};
 use crate::printer::Printer;
 use crate::verdict;
-use ordercal_io::SavedModel;
 
 /// A bundle with the splits `calib` and `test`.
 struct Bundle {
@@ -58,7 +64,7 @@ pub fn run(args: &DemoArgs, common: &Common, printer: Printer) -> Result<Exit> {
             fs::create_dir_all(folder).map_err(|e| at(folder, e))?;
             show(folder, common, printer)?;
             printer.remark(format_args!(
-                "\ndata, models and results.json are in {}",
+                "\ndata, models, results.json and report.html are in {}",
                 folder.display()
             ));
         }
@@ -91,11 +97,14 @@ impl Drop for Scratch {
 fn show(folder: &Path, common: &Common, printer: Printer) -> Result<()> {
     let mut datasets = Vec::new();
     let mut best = Vec::new();
+    let mut calibrated = Vec::new();
     for bundle in &BUNDLES {
-        let (value, rows) = calibrate(bundle, folder, common, printer)?;
-        datasets.push(value);
-        best.push(rows);
+        let done = calibrate(bundle, folder, common, printer)?;
+        datasets.push(done.value);
+        best.push(done.rows);
+        calibrated.push((done.dataset, done.parts));
     }
+    write_report(folder, common, calibrated)?;
     let results = json!({ "datasets": datasets });
     let text = serde_json::to_string_pretty(&results)?;
     write_atomically(&folder.join("results.json"), text.as_bytes())?;
@@ -104,36 +113,47 @@ fn show(folder: &Path, common: &Common, printer: Printer) -> Result<()> {
     Ok(())
 }
 
+/// What was found on a bundle, as the results, the words and the report want it.
+struct Calibrated {
+    value: Value,
+    rows: Vec<Measured>,
+    dataset: DatasetResult,
+    parts: Vec<Part>,
+}
+
 /// Fits every method on the calibration rows of a bundle and measures all of them on the test rows.
 fn calibrate(
     bundle: &Bundle,
     folder: &Path,
     common: &Common,
     printer: Printer,
-) -> Result<(Value, Vec<Measured>)> {
+) -> Result<Calibrated> {
     let path = folder.join(format!("{}.npz", bundle.name));
     write_atomically(&path, bundle.bytes)?;
     let calib = load(&DataRef::new(&path).with_split("calib"), None)?;
     let test = load(&DataRef::new(&path).with_split("test"), None)?;
     let (calib_data, test_data) = (calib.dataset()?, test.dataset()?);
-    let mut models: Vec<(String, Model)> = Vec::new();
-    let mut seconds = Vec::new();
-    for key in METHODS {
-        let method = with_seed(Method::from_key(key)?, common)?;
-        let start = Instant::now();
-        let found = fit(&method, &calib_data, &Search::default(), printer)?;
-        seconds.push(start.elapsed().as_secs_f64());
-        let saved = SavedModel::new(found.method, found.fitted)
-            .with_class_names(calib.class_names().map(<[String]>::to_vec));
-        saved.save(&folder.join(format!("{}-{key}.safetensors", bundle.name)))?;
-        models.push((key.to_owned(), saved.model));
-    }
-    let borrowed: Vec<(String, &Model)> = models.iter().map(|(k, m)| (k.clone(), m)).collect();
     let plan = Plan {
         metrics: SHOWN.to_vec(),
         options: MetricOptions::default(),
         bootstrap: Some(BootstrapOptions::default().with_resamples(200)),
     };
+    let mut models: Vec<(String, Model)> = Vec::new();
+    let mut seconds = Vec::new();
+    let mut parts = Vec::new();
+    for key in std::iter::once(UNCALIBRATED).chain(METHODS) {
+        let method = with_seed(Method::from_key(key)?, common)?;
+        let start = Instant::now();
+        let found = fit(&method, &calib_data, &Search::default(), printer)?;
+        let took = start.elapsed().as_secs_f64();
+        parts.push(part::measure(&plan, &test, &found, Value::Null)?);
+        if let Some(saved) = saved(&found, &calib) {
+            saved.save(&part::model_path(folder, bundle.name, key))?;
+            models.push((key.to_owned(), saved.model));
+            seconds.push(took);
+        }
+    }
+    let borrowed: Vec<(String, &Model)> = models.iter().map(|(k, m)| (k.clone(), m)).collect();
     let rows = measure_whole(&test_data, &borrowed, &plan)?;
     let plain: Vec<Measured> = rows
         .iter()
@@ -165,18 +185,49 @@ fn calibrate(
         "classes": test_data.classes(),
         "rows": methods.collect::<Vec<_>>(),
     });
-    Ok((value, rows))
+    let dataset = DatasetResult {
+        name: bundle.name.to_owned(),
+        n_calib: calib_data.rows(),
+        n_test: test_data.rows(),
+        classes: test_data.classes(),
+        methods: parts.iter().map(Part::result).collect(),
+    };
+    Ok(Calibrated {
+        value,
+        rows,
+        dataset,
+        parts,
+    })
 }
 
-fn with_seed(method: Method, common: &Common) -> Result<Method> {
-    let mut table = serde_json::to_value(&method)?;
-    match (common.seed, table.get("seed")) {
-        (Some(seed), Some(_)) => {
-            table["seed"] = json!(seed);
-            Ok(serde_json::from_value(table)?)
-        }
-        _ => Ok(method),
-    }
+/// The report of both bundles.
+fn write_report(
+    folder: &Path,
+    common: &Common,
+    calibrated: Vec<(DatasetResult, Vec<Part>)>,
+) -> Result<()> {
+    let seed = common.seed.unwrap_or(BootstrapOptions::default().seed);
+    let source = |bundle: &Bundle| DataSource {
+        name: bundle.name.to_owned(),
+        file: format!("{}.npz, inside the program: {}", bundle.name, bundle.about),
+        sha256: sha256(bundle.bytes),
+    };
+    let run = [
+        ("command", format!("ordercal demo --seed {seed}")),
+        ("version", format!("ordercal {}", env!("CARGO_PKG_VERSION"))),
+        ("resamples", "200".to_owned()),
+    ];
+    let about = About {
+        title: "The ordercal demo: two classifiers, calibrated".to_owned(),
+        sources: BUNDLES.iter().map(source).collect(),
+        file_names: BUNDLES.iter().map(|b| b.name.to_owned()).collect(),
+        class_names: BUNDLES.iter().map(|_| None).collect(),
+        run: run.into_iter().map(|(n, v)| (n.to_owned(), v)).collect(),
+    };
+    let (datasets, parts): (Vec<_>, Vec<_>) = calibrated.into_iter().unzip();
+    let comparison = Comparison::new(SHOWN.to_vec(), datasets)?;
+    let drawings = drawings(folder, &about, &parts)?;
+    outputs::write_report(folder, &about, &comparison, &drawings)
 }
 
 /// Five lines about what was seen.

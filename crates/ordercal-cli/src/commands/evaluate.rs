@@ -1,12 +1,11 @@
 //! `ordercal evaluate`: metrics before and after calibration.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use ordercal::Model;
 use ordercal::metrics::{BootstrapOptions, Metric, MetricOptions};
-use ordercal_io::{LabelNeed, SavedModel, write_atomically};
+use ordercal_io::{LabelNeed, write_atomically};
 use serde_json::json;
 
 use crate::args::{Common, EvaluateArgs};
@@ -14,6 +13,7 @@ use crate::exit::Exit;
 use crate::fail_if::{FailIf, metric};
 use crate::input::{Source, at};
 use crate::measure::{Measured, Plan, measure_whole, state_of, tables};
+use crate::models::{check_classes, load_models};
 use crate::printer::Printer;
 use crate::stream::{is_large, measure_stream};
 use crate::verdict;
@@ -36,14 +36,7 @@ pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exi
     let mut reader = source.open(LabelNeed::Required)?;
     let classes = reader.classes();
     for (path, (_, model)) in args.model.iter().zip(&models) {
-        if model.classes() != classes {
-            bail!(
-                "{}: the model is for {} classes, but {} has {classes}",
-                path.display(),
-                model.classes(),
-                source.path().display(),
-            );
-        }
+        check_classes((path, model), (source.path(), classes))?;
     }
     let rows = reader.count_rows()?;
     // Resamples need the rows: whoever asks for intervals has to have the memory.
@@ -130,26 +123,6 @@ fn plan(args: &EvaluateArgs, common: &Common) -> Result<(Vec<Metric>, Limits, Pl
         bootstrap,
     };
     Ok((shown, limits, plan))
-}
-
-/// Models by the names of their files, or by their whole paths where those are the same.
-fn load_models(paths: &[PathBuf]) -> Result<Vec<(String, SavedModel)>> {
-    let stem = |path: &PathBuf| {
-        let stem = path.file_stem().unwrap_or(path.as_os_str());
-        stem.to_string_lossy().into_owned()
-    };
-    let mut count: BTreeMap<String, usize> = BTreeMap::new();
-    for path in paths {
-        *count.entry(stem(path)).or_default() += 1;
-    }
-    let named = paths.iter().map(|path| {
-        let name = match stem(path) {
-            name if count[&name] > 1 => path.display().to_string(),
-            name => name,
-        };
-        Ok((name, SavedModel::load(path)?))
-    });
-    named.collect()
 }
 
 fn explain(rows: &[Measured], printer: Printer) {

@@ -1,9 +1,12 @@
 //! One file per command.
 
 pub mod apply;
+pub mod compare;
 pub mod completions;
+pub mod curve;
 pub mod demo;
 pub mod evaluate;
 pub mod fit;
 pub mod inspect;
 pub mod merge;
+pub mod plot;

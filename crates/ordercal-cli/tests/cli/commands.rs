@@ -275,6 +275,13 @@ fn help_version_and_completions() {
         "evaluate",
         "merge",
         "inspect",
+        "compare",
+        "curve",
+        "plot",
+        "plot reliability",
+        "plot weighted",
+        "plot transform",
+        "plot simplex",
         "completions",
     ] {
         let help = place.run(&format!("{command} --help")).ok().stdout;

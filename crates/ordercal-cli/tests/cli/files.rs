@@ -63,3 +63,38 @@ pub fn csv(rows: usize) -> String {
 
 /// The demo's 26-class bundle, with splits `calib` and `test`.
 pub const BUNDLE: &[u8] = include_bytes!("../../../../demo/letters.npz");
+
+/// The demo's 10-class bundle, with the same splits.
+pub const CLOTHES: &[u8] = include_bytes!("../../../../demo/fashion_mnist.npz");
+
+/// A safetensors bundle of three classes with the splits `calib` and `test`.
+pub fn three_classes(rows: usize) -> Vec<u8> {
+    let text = csv(2 * rows);
+    let parsed: Vec<Vec<f32>> = text
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').map(|v| v.parse().unwrap()).collect())
+        .collect();
+    let mut header = String::new();
+    let mut body: Vec<u8> = Vec::new();
+    for (split, part) in [("calib", &parsed[..rows]), ("test", &parsed[rows..])] {
+        let mut array = |name: &str, dtype: &str, shape: String, bytes: Vec<u8>| {
+            let (from, to) = (body.len(), body.len() + bytes.len());
+            header.push_str(&format!(
+                "\"{split}_{name}\":{{\"dtype\":\"{dtype}\",\"shape\":{shape},\"data_offsets\":[{from},{to}]}},"
+            ));
+            body.extend(bytes);
+        };
+        let logits = part
+            .iter()
+            .flat_map(|row| row[1..].iter().flat_map(|v| v.to_le_bytes()));
+        array("logits", "F32", format!("[{rows},3]"), logits.collect());
+        let labels = part.iter().flat_map(|row| (row[0] as i64).to_le_bytes());
+        array("labels", "I64", format!("[{rows}]"), labels.collect());
+    }
+    let header = format!("{{{}}}", header.trim_end_matches(','));
+    let mut file = (header.len() as u64).to_le_bytes().to_vec();
+    file.extend(header.into_bytes());
+    file.extend(body);
+    file
+}

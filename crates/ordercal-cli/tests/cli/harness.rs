@@ -1,5 +1,6 @@
 //! One way to run the program.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -59,6 +60,36 @@ impl Place {
     /// Runs a line of arguments without quotes, split at spaces.
     pub fn run(&self, line: &str) -> Run {
         self.run_args(line.split_whitespace())
+    }
+
+    /// Starts a line of arguments and does not wait for its end.
+    pub fn start(&self, line: &str) -> std::process::Child {
+        Command::new(env!("CARGO_BIN_EXE_ordercal"))
+            .args(line.split_whitespace())
+            .current_dir(self.0.path())
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap()
+    }
+
+    /// Every file below a folder with its bytes, by its path.
+    pub fn tree(&self, folder: &str) -> BTreeMap<String, Vec<u8>> {
+        let mut files = BTreeMap::new();
+        let mut folders = vec![self.path(folder)];
+        while let Some(next) = folders.pop() {
+            for entry in std::fs::read_dir(next).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    let name = path.strip_prefix(self.path(folder)).unwrap();
+                    let bytes = std::fs::read(&path).unwrap();
+                    files.insert(name.to_string_lossy().into_owned(), bytes);
+                }
+            }
+        }
+        files
     }
 
     /// Runs any arguments.

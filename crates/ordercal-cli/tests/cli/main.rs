@@ -5,7 +5,10 @@
 
 mod bad_inputs;
 mod commands;
+mod compare;
+mod curve;
 mod files;
 mod harness;
 mod interrupted;
+mod plot;
 mod round_trips;

@@ -138,6 +138,61 @@ pub fn bootstrap(
     Ok(intervals.collect())
 }
 
+/// The metrics on every resample: what [`bootstrap`] takes its quantiles of, for those who keep them and
+/// compare later ([`paired_difference`]).
+///
+/// # Errors
+/// If an option is out of range.
+pub fn resampled(
+    predictions: &Predictions<'_>,
+    metrics: &[Metric],
+    options: &MetricOptions,
+    how: &BootstrapOptions,
+) -> Result<BTreeMap<Metric, Vec<f64>>> {
+    how.validate()?;
+    let evaluator = Evaluator::new(predictions, metrics, options)?;
+    let values = resample(&evaluator, predictions, how);
+    let columns = metrics.iter().enumerate().map(|(place, &metric)| {
+        let column = values.iter().map(|values| values[place]).collect();
+        (metric, column)
+    });
+    Ok(columns.collect())
+}
+
+/// How two sets of values on the same resamples compare; each comes with its value on the rows themselves.
+///
+/// ```
+/// use ordercal::metrics::{Metric, paired_difference};
+///
+/// let first = (0.10, &[0.11, 0.09, 0.12][..]);
+/// let second = (0.20, &[0.20, 0.18, 0.22][..]);
+/// let compared = paired_difference(Metric::Nll, first, second, 0.95);
+/// assert!(compared.difference.upper < 0.0 && compared.first_wins > 0.999);
+/// ```
+///
+/// # Panics
+/// If the numbers of resamples differ, or there are none.
+pub fn paired_difference(
+    metric: Metric,
+    first: (f64, &[f64]),
+    second: (f64, &[f64]),
+    level: f64,
+) -> PairedDifference {
+    assert_eq!(first.1.len(), second.1.len(), "resamples come in pairs");
+    let pairs = first.1.iter().zip(second.1);
+    let differences: Vec<f64> = pairs.map(|(l, r)| difference(*l, *r)).collect();
+    let sign = if metric.higher_is_better() { -1.0 } else { 1.0 };
+    let share = |wins: &dyn Fn(f64) -> bool| {
+        let count = differences.iter().filter(|&&d| wins(sign * d)).count();
+        count as f64 / differences.len() as f64
+    };
+    PairedDifference {
+        first_wins: share(&|d| d < 0.0),
+        second_wins: share(&|d| d > 0.0),
+        difference: interval(difference(first.0, second.0), differences, level),
+    }
+}
+
 /// Compares two sets of predictions of the same rows on the same resamples.
 ///
 /// Chance that both share cancels: the interval of the difference is far narrower than the two intervals
@@ -180,25 +235,16 @@ pub fn compare(
     // Both draw the same rows: resamples depend on the seed and on weights that were found to be equal.
     let left_resampled = resample(&left, first, how);
     let right_resampled = resample(&right, second, how);
-    let pairs = || left_resampled.iter().zip(&right_resampled);
     let compared = metrics.iter().enumerate().map(|(place, &metric)| {
-        let differences: Vec<f64> = pairs()
-            .map(|(l, r)| difference(l[place], r[place]))
-            .collect();
-        let sign = if metric.higher_is_better() { -1.0 } else { 1.0 };
-        let share = |wins: &dyn Fn(f64) -> bool| {
-            let count = differences.iter().filter(|&&d| wins(sign * d)).count();
-            count as f64 / differences.len() as f64
-        };
-        let compared = PairedDifference {
-            first_wins: share(&|d| d < 0.0),
-            second_wins: share(&|d| d > 0.0),
-            difference: interval(
-                difference(left_values[place], right_values[place]),
-                differences,
-                how.level,
-            ),
-        };
+        let column =
+            |values: &[Vec<f64>]| -> Vec<f64> { values.iter().map(|v| v[place]).collect() };
+        let (left, right) = (column(&left_resampled), column(&right_resampled));
+        let compared = paired_difference(
+            metric,
+            (left_values[place], &left),
+            (right_values[place], &right),
+            how.level,
+        );
         (metric, compared)
     });
     Ok(compared.collect())

@@ -37,7 +37,9 @@ mod summary;
 mod top_label;
 
 pub use binning::Binning;
-pub use bootstrap::{BootstrapOptions, Interval, PairedDifference, bootstrap, compare};
+pub use bootstrap::{
+    BootstrapOptions, Interval, PairedDifference, bootstrap, compare, paired_difference, resampled,
+};
 pub use calibration_test::{CalibrationTest, calibration_test};
 pub use classwise::{classwise_ece, classwise_ece_sum, marginal_ce};
 pub use evaluate::evaluate;

@@ -4,7 +4,7 @@ use ndarray::Array2;
 use ordercal::Error;
 use ordercal::metrics::{
     self, BootstrapOptions, Metric, MetricOptions, Predictions, bootstrap, calibration_test,
-    compare,
+    compare, paired_difference, resampled,
 };
 
 use crate::{Random, assert_close, dataset, overconfident};
@@ -117,6 +117,31 @@ fn a_paired_comparison_sees_a_difference_that_two_intervals_hide() {
         1e-12,
         "ends",
     );
+}
+
+#[test]
+fn resamples_that_were_kept_compare_as_those_that_were_not() {
+    let options = MetricOptions::default();
+    let how = BootstrapOptions::default().with_resamples(60);
+    let (logits, labels) = overconfident(57, 200, 4, 2.0);
+    let (softer, _) = overconfident(57, 200, 4, 1.0);
+    let (one, two) = (dataset(&logits, &labels), dataset(&softer, &labels));
+    let (one, two) = (Predictions::from(&one), Predictions::from(&two));
+    let all = [Metric::Nll, Metric::Accuracy, Metric::ClasswiseEce];
+    let direct = compare(&one, &two, &all, &options, &how).expect("options");
+    let values = |p: &Predictions<'_>| metrics::evaluate(p, &all, &options).expect("options");
+    let kept = |p: &Predictions<'_>| resampled(p, &all, &options, &how).expect("options");
+    let (kept_one, kept_two) = (kept(&one), kept(&two));
+    for metric in all {
+        assert_eq!(kept_one[&metric].len(), 60);
+        let later = paired_difference(
+            metric,
+            (values(&one)[&metric], &kept_one[&metric]),
+            (values(&two)[&metric], &kept_two[&metric]),
+            how.level,
+        );
+        assert_eq!(later, direct[&metric], "{metric}");
+    }
 }
 
 #[test]

@@ -1,0 +1,198 @@
+//! What is typed behind `plot`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use ordercal::metrics::Binning;
+use ordercal_report::Theme;
+
+use super::{DataArgs, Kind};
+
+/// `plot`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  ordercal plot reliability scores.npz#test --model m.safetensors -o f.svg\n  \
+                        ordercal plot transform diag.safetensors ts.safetensors --data s.npz -o f.png"
+)]
+pub struct PlotArgs {
+    /// Which figure.
+    #[command(subcommand)]
+    pub figure: PlotCommand,
+}
+
+/// The figures.
+#[derive(Debug, Subcommand)]
+pub enum PlotCommand {
+    /// Confidence against accuracy, bin by bin, before and after calibration
+    #[command(
+        after_help = "Of a bundle without #SPLIT the split `test` is taken.\n\n\
+                            Examples:\n  ordercal plot reliability scores.npz#test --model m.safetensors -o f.svg\n  \
+                            ordercal plot reliability probs.csv --kind probs --form classic -o f.png"
+    )]
+    Reliability(ReliabilityArgs),
+    /// The same, each bin weighted by its share of the rows: the heights add up to the ECE
+    #[command(
+        after_help = "Of a bundle without #SPLIT the split `test` is taken.\n\n\
+                            Example:\n  ordercal plot weighted scores.npz --model m.safetensors -o f.svg"
+    )]
+    Weighted(WeightedArgs),
+    /// The functions that diag and ts models learned, beside the identity
+    #[command(
+        after_help = "Of a bundle without #SPLIT the split `calib` is taken for --data.\n\n\
+                            Example:\n  ordercal plot transform diag.safetensors ts.safetensors --data s.npz -o f.svg"
+    )]
+    Transform(TransformArgs),
+    /// Where a model of three classes moves probabilities
+    #[command(
+        after_help = "Of a bundle without #SPLIT the split `test` is taken for --data.\n\n\
+                            Example:\n  ordercal plot simplex oi.safetensors -o f.svg"
+    )]
+    Simplex(SimplexArgs),
+}
+
+/// What every figure takes.
+#[derive(Debug, Args)]
+pub struct DrawArgs {
+    /// Where the figure goes: .svg or .png
+    #[arg(long, short, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Dark on white, or bright on black
+    #[arg(long, value_name = "THEME", default_value = "light")]
+    pub theme: ThemeName,
+    /// The text above the figure
+    #[arg(long, value_name = "TEXT")]
+    pub title: Option<String>,
+    /// Pixels of a .png per pixel of the drawing [default: 2]
+    #[arg(long, value_name = "X")]
+    pub scale: Option<f64>,
+}
+
+/// The colours of a figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ThemeName {
+    /// Dark on white.
+    Light,
+    /// Bright on nearly black.
+    Dark,
+}
+
+impl From<ThemeName> for Theme {
+    fn from(name: ThemeName) -> Self {
+        match name {
+            ThemeName::Light => Self::LIGHT,
+            ThemeName::Dark => Self::DARK,
+        }
+    }
+}
+
+/// How rows are put into bins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum BinningName {
+    /// Bins of equal width.
+    EqualWidth,
+    /// Bins of equally many rows.
+    EqualMass,
+}
+
+impl From<BinningName> for Binning {
+    fn from(name: BinningName) -> Self {
+        match name {
+            BinningName::EqualWidth => Self::EqualWidth,
+            BinningName::EqualMass => Self::EqualMass,
+        }
+    }
+}
+
+/// The form of a reliability diagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FormName {
+    /// Confidence − accuracy against a dashed line at 0.
+    Gap,
+    /// Accuracy as bars against the diagonal.
+    Classic,
+}
+
+/// Scores, models and bins.
+#[derive(Debug, Args)]
+pub struct BinnedArgs {
+    /// The test data.
+    #[command(flatten)]
+    pub data: DataArgs,
+    /// A fitted model to show beside the scores; may be given several times
+    #[arg(long, value_name = "MODEL")]
+    pub model: Vec<PathBuf>,
+    /// How many bins
+    #[arg(long, value_name = "N", default_value_t = 15)]
+    pub bins: usize,
+    /// How the bins are cut
+    #[arg(long, value_name = "HOW", default_value = "equal-width")]
+    pub binning: BinningName,
+    /// The probability of this class instead of that of the predicted one
+    #[arg(long, value_name = "CLASS")]
+    pub class: Option<usize>,
+}
+
+/// `plot reliability`.
+#[derive(Debug, Args)]
+pub struct ReliabilityArgs {
+    /// Scores, models and bins.
+    #[command(flatten)]
+    pub binned: BinnedArgs,
+    /// The form of the diagram
+    #[arg(long, value_name = "FORM", default_value = "gap")]
+    pub form: FormName,
+    /// Where it goes.
+    #[command(flatten)]
+    pub draw: DrawArgs,
+}
+
+/// `plot weighted`.
+#[derive(Debug, Args)]
+pub struct WeightedArgs {
+    /// Scores, models and bins.
+    #[command(flatten)]
+    pub binned: BinnedArgs,
+    /// Where it goes.
+    #[command(flatten)]
+    pub draw: DrawArgs,
+}
+
+/// Data that a figure counts.
+#[derive(Debug, Args)]
+pub struct CountedArgs {
+    /// Data to count behind the figure: FILE or FILE#SPLIT
+    #[arg(long, value_name = "DATA")]
+    pub data: Option<OsString>,
+    /// What the scores are, where their name does not say it [default: logits]
+    #[arg(long, value_name = "KIND", requires = "data")]
+    pub kind: Option<Kind>,
+}
+
+/// `plot transform`.
+#[derive(Debug, Args)]
+pub struct TransformArgs {
+    /// Fitted models of the methods diag and ts
+    #[arg(required = true, value_name = "MODEL")]
+    pub models: Vec<PathBuf>,
+    /// Data to count.
+    #[command(flatten)]
+    pub counted: CountedArgs,
+    /// Where it goes.
+    #[command(flatten)]
+    pub draw: DrawArgs,
+}
+
+/// `plot simplex`.
+#[derive(Debug, Args)]
+pub struct SimplexArgs {
+    /// A fitted model of three classes
+    #[arg(value_name = "MODEL")]
+    pub model: PathBuf,
+    /// Data to count.
+    #[command(flatten)]
+    pub counted: CountedArgs,
+    /// Where it goes.
+    #[command(flatten)]
+    pub draw: DrawArgs,
+}

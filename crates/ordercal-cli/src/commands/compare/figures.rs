@@ -1,0 +1,151 @@
+//! The figures of a comparison.
+
+use std::path::Path;
+
+use anyhow::Result;
+use ordercal::{InputKind, Model};
+use ordercal_io::SavedModel;
+use ordercal_report::{
+    ReliabilityFigure, ReliabilityForm, ReliabilitySeries, Svg, Theme, TransformFigure,
+};
+
+use super::outputs::About;
+use super::part::{Part, model_path};
+use crate::commands::plot::{
+    curves_of, describe_input, function_of, input_of, range_of, simplex_of,
+};
+
+/// More lines in a figure cannot be told apart.
+const MOST_SERIES: usize = 6;
+/// What is shown first, if it was compared.
+const PREFERRED: [&str; 7] = ["uncalibrated", "ts", "diag", "oi", "op", "auto", "sms"];
+
+/// A figure that can be drawn in any colours.
+pub struct Drawing {
+    /// The name of its file, without an ending.
+    pub file: String,
+    /// What it shows.
+    pub caption: String,
+    draw: Box<dyn Fn(Theme) -> ordercal_report::Result<Svg>>,
+}
+
+impl Drawing {
+    /// Draws it.
+    pub fn draw(&self, theme: Theme) -> ordercal_report::Result<Svg> {
+        (self.draw)(theme)
+    }
+}
+
+/// The figures of every dataset; `models` is their folder.
+pub fn drawings(models: &Path, about: &About, datasets: &[Vec<Part>]) -> Result<Vec<Drawing>> {
+    let mut drawings = Vec::new();
+    for (place, parts) in datasets.iter().enumerate() {
+        let (name, file) = (&about.sources[place].name, &about.file_names[place]);
+        for (form, key, what) in [
+            (ReliabilityForm::Gap, "reliability", "Reliability"),
+            (
+                ReliabilityForm::Weighted,
+                "weighted",
+                "Weighted reliability",
+            ),
+        ] {
+            let figure = ReliabilityFigure {
+                title: format!("{what}: {name}"),
+                series: series(parts),
+                form,
+            };
+            drawings.push(Drawing {
+                file: format!("{file}-{key}"),
+                caption: match form {
+                    ReliabilityForm::Weighted => format!(
+                        "{name}: the gaps times the share of rows in each bin; their heights add up to the ECE."
+                    ),
+                    _ => format!(
+                        "{name}: confidence less accuracy in each bin; above the dashed line is overconfident. \
+                         Below, how many rows are behind it."
+                    ),
+                },
+                draw: Box::new(move |theme| figure.draw(theme)),
+            });
+        }
+        drawings.extend(transform(models, name, file, parts)?);
+        drawings.extend(simplexes(models, about, place, parts)?);
+    }
+    Ok(drawings)
+}
+
+/// The methods of a figure, each with the colour that it has in all of them.
+fn series(parts: &[Part]) -> Vec<ReliabilitySeries> {
+    let rank = |part: &Part| {
+        let place = PREFERRED.iter().position(|key| *key == part.method);
+        place.unwrap_or(PREFERRED.len())
+    };
+    let mut places: Vec<usize> = (0..parts.len()).collect();
+    places.sort_by_key(|&place| rank(&parts[place]));
+    places.truncate(MOST_SERIES);
+    places.sort_unstable();
+    let shown = places.into_iter().map(|place| ReliabilitySeries {
+        name: parts[place].method.clone(),
+        slot: place,
+        diagram: parts[place].reliability.clone(),
+    });
+    shown.collect()
+}
+
+/// What diag and ts learned, if both or one of them was compared.
+fn transform(models: &Path, name: &str, file: &str, parts: &[Part]) -> Result<Option<Drawing>> {
+    let mut found = Vec::new();
+    for (slot, part) in parts.iter().enumerate() {
+        if part.method == "ts" || part.method == "diag" {
+            let saved = SavedModel::load(&model_path(models, file, &part.method))?;
+            found.push((part.method.clone(), slot, saved.model));
+        }
+    }
+    found.retain(|(.., model)| function_of(model).is_some());
+    let input = found.iter().find_map(|(.., model)| input_of(model));
+    if found.is_empty() {
+        return Ok(None);
+    }
+    let named: Vec<(&str, &Model)> = found.iter().map(|(n, _, m)| (n.as_str(), m)).collect();
+    let mut curves = curves_of(&named, range_of(&named, None));
+    for (curve, (_, slot, _)) in curves.iter_mut().skip(1).zip(&found) {
+        curve.slot = *slot;
+    }
+    let figure = TransformFigure {
+        title: format!("What was learned: {name}"),
+        input: describe_input(input.unwrap_or(InputKind::LogSoftmax)).to_owned(),
+        curves,
+        scores: None,
+    };
+    Ok(Some(Drawing {
+        file: format!("{file}-transform"),
+        caption: format!(
+            "{name}: the functions that were learned, over the range of the calibration scores."
+        ),
+        draw: Box::new(move |theme| figure.draw(theme)),
+    }))
+}
+
+/// The maps of three classes.
+fn simplexes(models: &Path, about: &About, place: usize, parts: &[Part]) -> Result<Vec<Drawing>> {
+    let (name, file) = (&about.sources[place].name, &about.file_names[place]);
+    let mut drawings = Vec::new();
+    for part in parts.iter().skip(1) {
+        let saved = SavedModel::load(&model_path(models, file, &part.method))?;
+        if saved.model.classes() != 3 {
+            break;
+        }
+        let title = format!("What {} does to probabilities: {name}", part.method);
+        let names = about.class_names[place].as_deref();
+        let figure = simplex_of(&saved.model, title, names, None)?;
+        drawings.push(Drawing {
+            file: format!("{file}-simplex-{}", part.method),
+            caption: format!(
+                "{name}: where {} moves probabilities; each colour is one order of the classes.",
+                part.method
+            ),
+            draw: Box::new(move |theme| figure.draw(theme)),
+        });
+    }
+    Ok(drawings)
+}

@@ -1,0 +1,256 @@
+//! What figures share: a framed panel with axes, markers and a legend.
+
+use crate::scale::Scale;
+use crate::svg::{Anchor, Canvas, SMALL, TEXT, Tag, line, number, path, rect, text_width};
+
+/// The dashes of the series, so that they differ without colour.
+const DASHES: [&str; 4] = ["", "7 3", "2 3", "9 3 2 3"];
+/// The side of a marker.
+const MARKER: f64 = 4.2;
+/// The height of a line of the legend.
+const LEGEND_LINE: f64 = 20.0;
+
+/// The rectangle that data are drawn in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Frame {
+    pub(crate) left: f64,
+    pub(crate) top: f64,
+    pub(crate) width: f64,
+    pub(crate) height: f64,
+    pub(crate) x: Scale,
+    pub(crate) y: Scale,
+}
+
+impl Frame {
+    pub(crate) fn at(&self, x: f64, y: f64) -> (f64, f64) {
+        (self.across(x), self.up(y))
+    }
+
+    pub(crate) fn across(&self, x: f64) -> f64 {
+        self.left + self.width * self.x.unit(x)
+    }
+
+    pub(crate) fn up(&self, y: f64) -> f64 {
+        self.top + self.height * (1.0 - self.y.unit(y))
+    }
+
+    pub(crate) fn bottom(&self) -> f64 {
+        self.top + self.height
+    }
+
+    pub(crate) fn right(&self) -> f64 {
+        self.left + self.width
+    }
+
+    /// The panel itself, with lines across it where the axis has numbers.
+    pub(crate) fn draw(&self, canvas: &mut Canvas, wanted: usize) {
+        let theme = canvas.theme;
+        canvas.rect(
+            (self.left, self.top),
+            (self.width, self.height),
+            theme.panel,
+        );
+        for (value, label) in self.y.ticks(wanted) {
+            let y = self.up(value);
+            canvas.line((self.left, y), (self.right(), y), theme.grid, 1.0);
+            canvas.text(
+                (self.left - 7.0, y + 4.0),
+                Anchor::End,
+                theme.muted,
+                SMALL,
+                &label,
+            );
+        }
+        let corner = (self.left, self.bottom());
+        canvas.line((self.left, self.top), corner, theme.muted, 1.0);
+        canvas.line(corner, (self.right(), self.bottom()), theme.muted, 1.0);
+    }
+
+    /// Numbers below the panel.
+    pub(crate) fn number_x(&self, canvas: &mut Canvas, ticks: &[(f64, String)]) {
+        let theme = canvas.theme;
+        for (value, label) in ticks {
+            let x = self.across(*value);
+            let y = self.bottom();
+            canvas.line((x, y), (x, y + 4.0), theme.muted, 1.0);
+            canvas.text((x, y + 17.0), Anchor::Middle, theme.muted, SMALL, label);
+        }
+    }
+
+    pub(crate) fn name_x(&self, canvas: &mut Canvas, below: f64, name: &str) {
+        let middle = self.left + self.width / 2.0;
+        let ink = canvas.theme.ink;
+        canvas.text(
+            (middle, self.bottom() + below),
+            Anchor::Middle,
+            ink,
+            TEXT,
+            name,
+        );
+    }
+
+    pub(crate) fn name_y(&self, canvas: &mut Canvas, name: &str) {
+        let middle = self.top + self.height / 2.0;
+        let ink = canvas.theme.ink;
+        canvas.upright((self.left - 46.0, middle), ink, name);
+    }
+
+    /// The dashed line that stands for perfect calibration.
+    pub(crate) fn dashed(&self, canvas: &mut Canvas, from: (f64, f64), to: (f64, f64)) {
+        let tag = line(self.at(from.0, from.1), self.at(to.0, to.1))
+            .attr("stroke", canvas.theme.ink)
+            .num("stroke-width", 1.2)
+            .attr("stroke-dasharray", "5 4");
+        canvas.add(tag);
+    }
+}
+
+/// The line of a series through places on the canvas.
+pub(crate) fn trace(
+    canvas: &mut Canvas,
+    slot: usize,
+    points: impl IntoIterator<Item = (f64, f64)>,
+) {
+    let tag = path(points)
+        .attr("fill", "none")
+        .attr("stroke", canvas.theme.of(slot))
+        .num("stroke-width", 2.0)
+        .attr("stroke-linejoin", "round");
+    canvas.add(dashed(tag, slot));
+}
+
+fn dashed(tag: Tag, slot: usize) -> Tag {
+    match DASHES[slot % DASHES.len()] {
+        "" => tag,
+        dashes => tag.attr("stroke-dasharray", dashes),
+    }
+}
+
+/// The marker of a series; a hollow one stands for few rows.
+pub(crate) fn marker(canvas: &Canvas, slot: usize, (x, y): (f64, f64), hollow: bool) -> Tag {
+    let theme = canvas.theme;
+    let r = MARKER;
+    let shape = match slot % 6 {
+        0 => Tag::new("circle").nums([("cx", x), ("cy", y), ("r", r)]),
+        1 => rect((x - r * 0.9, y - r * 0.9), (r * 1.8, r * 1.8)),
+        2 => polygon(&[
+            (x, y - r * 1.3),
+            (x + r * 1.3, y),
+            (x, y + r * 1.3),
+            (x - r * 1.3, y),
+        ]),
+        3 => polygon(&[(x, y - r * 1.2), (x + r * 1.2, y + r), (x - r * 1.2, y + r)]),
+        4 => polygon(&[(x, y + r * 1.2), (x + r * 1.2, y - r), (x - r * 1.2, y - r)]),
+        _ => {
+            let (a, b) = (r * 0.45, r * 1.2);
+            let around = [(a, b), (a, a), (b, a)];
+            let mut points = Vec::new();
+            // A plus sign: the same three corners in each quarter.
+            for (sx, sy, turned) in [
+                (1.0, -1.0, false),
+                (1.0, 1.0, true),
+                (-1.0, 1.0, false),
+                (-1.0, -1.0, true),
+            ] {
+                let mut corners = around.map(|(dx, dy)| (x + sx * dx, y + sy * dy));
+                if turned {
+                    corners.reverse();
+                }
+                points.extend(corners);
+            }
+            polygon(&points)
+        }
+    };
+    let fill = if hollow { theme.panel } else { theme.of(slot) };
+    shape
+        .attr("fill", fill)
+        .attr("stroke", theme.of(slot))
+        .num("stroke-width", 1.4)
+}
+
+pub(crate) fn polygon(corners: &[(f64, f64)]) -> Tag {
+    let points: Vec<String> = corners
+        .iter()
+        .map(|(x, y)| format!("{},{}", number(*x), number(*y)))
+        .collect();
+    Tag::new("polygon").attr("points", &points.join(" "))
+}
+
+/// The names of the series in as many lines as they need.
+pub(crate) struct Legend<'a> {
+    lines: Vec<Vec<(f64, &'a str, usize)>>,
+}
+
+impl<'a> Legend<'a> {
+    /// Arranges names with their slots within a width.
+    pub(crate) fn new(entries: impl IntoIterator<Item = (&'a str, usize)>, width: f64) -> Self {
+        let mut lines = vec![Vec::new()];
+        let mut x = 0.0;
+        for (name, slot) in entries {
+            let own = 34.0 + text_width(name, TEXT) + 18.0;
+            if x > 0.0 && x + own - 18.0 > width {
+                lines.push(Vec::new());
+                x = 0.0;
+            }
+            lines
+                .last_mut()
+                .expect("there is a line")
+                .push((x, name, slot));
+            x += own;
+        }
+        Self { lines }
+    }
+
+    pub(crate) fn height(&self) -> f64 {
+        LEGEND_LINE * self.lines.len() as f64
+    }
+
+    /// Draws it; `marked` if the lines of the figure have markers, too.
+    pub(crate) fn draw(&self, canvas: &mut Canvas, (left, top): (f64, f64), marked: bool) {
+        for (row, entries) in self.lines.iter().enumerate() {
+            let y = top + LEGEND_LINE * (row as f64 + 0.5);
+            for (x, name, slot) in entries {
+                let x = left + x;
+                trace(canvas, *slot, [(x, y), (x + 26.0, y)]);
+                if marked {
+                    canvas.add(marker(canvas, *slot, (x + 13.0, y), false));
+                }
+                let ink = canvas.theme.ink;
+                canvas.text((x + 33.0, y + 4.5), Anchor::Start, ink, TEXT, name);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn legends_break_where_the_width_ends() {
+        let names = [
+            "uncalibrated",
+            "ts",
+            "diag",
+            "a rather long name of a model",
+        ];
+        let entries = || names.iter().enumerate().map(|(slot, name)| (*name, slot));
+        assert_eq!(Legend::new(entries(), 2000.0).lines.len(), 1);
+        let narrow = Legend::new(entries(), 300.0);
+        assert!(narrow.lines.len() > 1);
+        let kept: usize = narrow.lines.iter().map(Vec::len).sum();
+        assert_eq!(kept, names.len());
+        for line in &narrow.lines {
+            let (x, name, _) = line.last().unwrap();
+            assert!(line.len() == 1 || x + 34.0 + text_width(name, TEXT) <= 300.0);
+        }
+    }
+
+    #[test]
+    fn neighbouring_series_differ_in_marker_and_dashes() {
+        for slot in 0..12 {
+            assert_ne!(slot % 6, (slot + 1) % 6);
+            assert_ne!(DASHES[slot % 4], DASHES[(slot + 1) % 4]);
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! The numbers of a comparison: datasets × methods × metrics, and what they say together.
+
+use std::collections::BTreeMap;
+
+use ordercal::metrics::{self, Metric};
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+
+/// The method that every other one is compared with; it comes first everywhere.
+pub const UNCALIBRATED: &str = "uncalibrated";
+
+/// What one method did on one dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MethodResult {
+    /// The method's key.
+    pub method: String,
+    /// Its metrics on the test rows.
+    pub metrics: BTreeMap<Metric, f64>,
+    /// The metrics on bootstrap resamples, the same resamples for every method; may be empty.
+    pub resampled: BTreeMap<Metric, Vec<f64>>,
+    /// Whether it promises to keep the ranking of every row.
+    pub order_preserving: bool,
+    /// How many predictions on the test rows differ from the uncalibrated ones.
+    pub changed_predictions: u64,
+    /// How long the fit took.
+    pub fit_seconds: Option<f64>,
+    /// The hyperparameters, as serialised.
+    pub chosen: Value,
+}
+
+/// What all methods did on one dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DatasetResult {
+    /// What it is called.
+    pub name: String,
+    /// Rows that methods were fitted on.
+    pub n_calib: usize,
+    /// Rows that they were measured on.
+    pub n_test: usize,
+    /// K.
+    pub classes: usize,
+    /// One result for each method.
+    pub methods: Vec<MethodResult>,
+}
+
+/// Datasets × methods × metrics, complete: every dataset has the same methods and all of the metrics.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    metrics: Vec<Metric>,
+    datasets: Vec<DatasetResult>,
+}
+
+impl Comparison {
+    /// Checks that nothing is missing.
+    ///
+    /// # Errors
+    /// [`Error::Incomplete`] says what is: there has to be a dataset, a metric, `uncalibrated` as the first
+    /// method, the same methods everywhere, and every metric of every method.
+    pub fn new(metrics: Vec<Metric>, datasets: Vec<DatasetResult>) -> Result<Self> {
+        let missing = |what: String| Err(Error::Incomplete { what });
+        let Some(first) = datasets.first() else {
+            return missing("a dataset".to_owned());
+        };
+        if metrics.is_empty() {
+            return missing("a metric".to_owned());
+        }
+        for dataset in &datasets {
+            let keys = |d: &DatasetResult| -> Vec<String> {
+                d.methods.iter().map(|m| m.method.clone()).collect()
+            };
+            if keys(dataset) != keys(first) {
+                return missing(format!(
+                    "on {}, the methods of {}",
+                    dataset.name, first.name
+                ));
+            }
+            if dataset.methods.first().map(|m| m.method.as_str()) != Some(UNCALIBRATED) {
+                return missing(format!(
+                    "on {}, {UNCALIBRATED} as the first method",
+                    dataset.name
+                ));
+            }
+            for method in &dataset.methods {
+                let lacks = |metric: &&Metric| !method.metrics.contains_key(metric);
+                if let Some(metric) = metrics.iter().find(lacks) {
+                    return missing(format!(
+                        "on {}, {metric} of {}",
+                        dataset.name, method.method
+                    ));
+                }
+            }
+        }
+        Ok(Self { metrics, datasets })
+    }
+
+    /// The metrics, in the order of the tables.
+    pub fn metrics(&self) -> &[Metric] {
+        &self.metrics
+    }
+
+    /// The datasets.
+    pub fn datasets(&self) -> &[DatasetResult] {
+        &self.datasets
+    }
+
+    /// Every method's key with whether it promises to keep the order; `uncalibrated` is the first.
+    pub fn methods(&self) -> Vec<(&str, bool)> {
+        let first = &self.datasets[0].methods;
+        first
+            .iter()
+            .map(|m| (m.method.as_str(), m.order_preserving))
+            .collect()
+    }
+
+    /// The values of a metric on a dataset, method by method.
+    pub fn values(&self, metric: Metric, dataset: usize) -> Vec<f64> {
+        let methods = &self.datasets[dataset].methods;
+        methods.iter().map(|m| m.metrics[&metric]).collect()
+    }
+
+    /// The ranks of the methods by a metric on a dataset.
+    pub fn ranks(&self, metric: Metric, dataset: usize) -> Vec<usize> {
+        metrics::ranks(&self.values(metric, dataset), metric.higher_is_better())
+    }
+
+    /// Mean over the datasets of the metric divided by the uncalibrated one, method by method.
+    pub fn average_relative_errors(&self, metric: Metric) -> Vec<f64> {
+        let rows: Vec<Vec<f64>> = (0..self.datasets.len())
+            .map(|dataset| self.values(metric, dataset))
+            .collect();
+        metrics::average_relative_errors(&rows, 0).expect("a comparison is complete")
+    }
+
+    /// The ranks of the average relative errors.
+    pub fn average_ranks(&self, metric: Metric) -> Vec<usize> {
+        let averages = self.average_relative_errors(metric);
+        metrics::ranks(&averages, metric.higher_is_better())
+    }
+
+    /// Which methods cannot be told from the best on a dataset: the 95 % interval of the paired difference
+    /// over the resamples contains 0. The best itself is one of them. All false without resamples.
+    pub fn close_to_best(&self, metric: Metric, dataset: usize) -> Vec<bool> {
+        let resampled: Vec<&[f64]> = self.datasets[dataset]
+            .methods
+            .iter()
+            .map(|m| m.resampled.get(&metric).map_or(&[][..], Vec::as_slice))
+            .collect();
+        close(metric, &self.values(metric, dataset), &resampled)
+    }
+
+    /// The same for the average relative error: each resample draws rows on every dataset.
+    pub fn close_to_best_average(&self, metric: Metric) -> Vec<bool> {
+        let methods = self.datasets[0].methods.len();
+        let resampled: Vec<Vec<f64>> = (0..methods)
+            .map(|method| self.resampled_average(metric, method).unwrap_or_default())
+            .collect();
+        let borrowed: Vec<&[f64]> = resampled.iter().map(Vec::as_slice).collect();
+        close(metric, &self.average_relative_errors(metric), &borrowed)
+    }
+
+    fn resampled_average(&self, metric: Metric, method: usize) -> Option<Vec<f64>> {
+        let mut sums: Option<Vec<f64>> = None;
+        for dataset in &self.datasets {
+            let own = dataset.methods[method].resampled.get(&metric)?;
+            let uncalibrated = dataset.methods[0].resampled.get(&metric)?;
+            let sums = sums.get_or_insert_with(|| vec![0.0; own.len()]);
+            if own.len() != sums.len() || uncalibrated.len() != sums.len() {
+                return None;
+            }
+            for (sum, (own, uncalibrated)) in sums.iter_mut().zip(own.iter().zip(uncalibrated)) {
+                *sum += metrics::relative_error(*own, *uncalibrated);
+            }
+        }
+        sums
+    }
+
+    /// A method's accuracy less the uncalibrated one, if accuracy is known.
+    pub fn accuracy_change(&self, dataset: usize, method: usize) -> Option<f64> {
+        let methods = &self.datasets[dataset].methods;
+        let accuracy = |m: &MethodResult| m.metrics.get(&Metric::Accuracy).copied();
+        Some(accuracy(&methods[method])? - accuracy(&methods[0])?)
+    }
+}
+
+/// The share of the resamples inside an interval.
+const LEVEL: f64 = 0.95;
+
+/// Which values cannot be told from the best by their differences from it on the same resamples.
+fn close(metric: Metric, values: &[f64], resampled: &[&[f64]]) -> Vec<bool> {
+    let ranks = metrics::ranks(values, metric.higher_is_better());
+    let best = ranks.iter().position(|&rank| rank == 1).unwrap_or(0);
+    let draws = resampled[best].len();
+    let paired = |own: &[f64]| draws > 0 && own.len() == draws;
+    let of = |place: usize| (values[place], resampled[place]);
+    (0..values.len())
+        .map(|place| {
+            paired(resampled[place]) && {
+                let paired = metrics::paired_difference(metric, of(place), of(best), LEVEL);
+                paired.difference.lower <= 0.0 && paired.difference.upper >= 0.0
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use serde_json::json;
+
+    pub(crate) fn result(method: &str, order: bool, values: &[(Metric, f64)]) -> MethodResult {
+        MethodResult {
+            method: method.to_owned(),
+            metrics: values.iter().copied().collect(),
+            resampled: BTreeMap::new(),
+            order_preserving: order,
+            changed_predictions: if order { 0 } else { 12 },
+            fit_seconds: Some(0.5),
+            chosen: json!({ "method": method }),
+        }
+    }
+
+    pub(crate) fn dataset(name: &str, methods: Vec<MethodResult>) -> DatasetResult {
+        DatasetResult {
+            name: name.to_owned(),
+            n_calib: 100,
+            n_test: 200,
+            classes: 3,
+            methods,
+        }
+    }
+
+    /// Two datasets, a method that keeps the order and a free one.
+    pub(crate) fn small() -> Comparison {
+        use Metric::{Accuracy, Ece};
+        let datasets = vec![
+            dataset(
+                "first_set",
+                vec![
+                    result(UNCALIBRATED, true, &[(Ece, 0.10), (Accuracy, 0.9)]),
+                    result("ts", true, &[(Ece, 0.05), (Accuracy, 0.9)]),
+                    result("vs", false, &[(Ece, 0.04), (Accuracy, 0.91)]),
+                ],
+            ),
+            dataset(
+                "second",
+                vec![
+                    result(UNCALIBRATED, true, &[(Ece, 0.20), (Accuracy, 0.8)]),
+                    result("ts", true, &[(Ece, 0.02), (Accuracy, 0.8)]),
+                    result("vs", false, &[(Ece, 0.30), (Accuracy, 0.79)]),
+                ],
+            ),
+        ];
+        Comparison::new(vec![Ece, Accuracy], datasets).unwrap()
+    }
+
+    #[test]
+    fn averages_ranks_and_changes_are_those_of_pencil_and_paper() {
+        let comparison = small();
+        let average = comparison.average_relative_errors(Metric::Ece);
+        for (found, expected) in average.iter().zip([1.0, 0.3, 0.95]) {
+            assert!((found - expected).abs() < 1e-12, "{average:?}");
+        }
+        assert_eq!(comparison.average_ranks(Metric::Ece), [3, 1, 2]);
+        assert_eq!(comparison.ranks(Metric::Ece, 0), [3, 2, 1]);
+        assert_eq!(comparison.ranks(Metric::Accuracy, 0), [2, 2, 1]);
+        let change = comparison.accuracy_change(1, 2).unwrap();
+        assert!((change + 0.01).abs() < 1e-12);
+        // Nobody drew resamples, so nobody is said to be as good as the best.
+        assert_eq!(comparison.close_to_best(Metric::Ece, 0), [false; 3]);
+        assert_eq!(comparison.close_to_best_average(Metric::Ece), [false; 3]);
+    }
+
+    #[test]
+    fn what_differs_by_chance_alone_is_close_to_the_best() {
+        let mut datasets = small().datasets;
+        for dataset in &mut datasets {
+            // Method 1 is better than 2 in every resample but a few; 0 is worse in all of them.
+            for (place, method) in dataset.methods.iter_mut().enumerate() {
+                let draws = (0..200).map(|i| match place {
+                    0 => 0.5 + 0.001 * f64::from(i % 7),
+                    1 => 0.02 + 0.001 * f64::from(i % 5),
+                    _ => 0.02 + 0.001 * f64::from(i % 3),
+                });
+                method.resampled.insert(Metric::Ece, draws.collect());
+            }
+        }
+        let comparison = Comparison::new(vec![Metric::Ece], datasets).unwrap();
+        assert_eq!(
+            comparison.close_to_best(Metric::Ece, 0),
+            [false, true, true]
+        );
+        assert_eq!(
+            comparison.close_to_best_average(Metric::Ece),
+            [false, true, true]
+        );
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let missing = |metrics: Vec<Metric>, datasets: Vec<DatasetResult>| match Comparison::new(
+            metrics, datasets,
+        ) {
+            Err(Error::Incomplete { what }) => what,
+            other => panic!("{other:?}"),
+        };
+        let datasets = small().datasets;
+        assert_eq!(missing(vec![Metric::Ece], vec![]), "a dataset");
+        assert_eq!(missing(vec![], datasets.clone()), "a metric");
+        let what = missing(vec![Metric::Nll], datasets.clone());
+        assert_eq!(what, "on first_set, nll of uncalibrated");
+        let mut odd = datasets.clone();
+        odd[1].methods.pop();
+        assert_eq!(
+            missing(vec![Metric::Ece], odd),
+            "on second, the methods of first_set"
+        );
+        let mut odd = datasets;
+        for dataset in &mut odd {
+            dataset.methods.remove(0);
+        }
+        let what = missing(vec![Metric::Ece], odd);
+        assert_eq!(what, "on first_set, uncalibrated as the first method");
+    }
+}

@@ -1,0 +1,141 @@
+//! The classic reliability diagram: accuracy as bars against the diagonal.
+
+use super::reliability::ReliabilitySeries;
+use super::rows;
+use crate::chart::Frame;
+use crate::scale::Scale;
+use crate::svg::{Anchor, Canvas, SMALL, Svg, TEXT, line, rect};
+use crate::theme::Theme;
+
+/// The side of a panel, what is left of it, and the strip of counts below.
+const SIDE: f64 = 250.0;
+const LEFT: f64 = 66.0;
+const COUNTS: f64 = 58.0;
+/// A panel with all that belongs to it.
+const CELL: (f64, f64) = (LEFT + SIDE + 14.0, 46.0 + SIDE + 14.0 + COUNTS + 48.0);
+/// Panels beside each other.
+const ACROSS: usize = 3;
+/// Room for the title and for the legend.
+const TOP: f64 = 30.0;
+const BOTTOM: f64 = 26.0;
+
+pub(super) fn draw(title: &str, series: &[ReliabilitySeries], theme: Theme) -> Svg {
+    let across = series.len().min(ACROSS);
+    let down = series.len().div_ceil(ACROSS);
+    // A single panel is narrower than the explanation below it.
+    let width = (CELL.0 * across as f64 + 10.0).max(500.0);
+    let height = TOP + CELL.1 * down as f64 + BOTTOM;
+    let mut canvas = Canvas::new(theme, width, height, title);
+    canvas.strong((16.0, 22.0), Anchor::Start, title);
+    for (place, one) in series.iter().enumerate() {
+        let column = (place % ACROSS) as f64;
+        let row = (place / ACROSS) as f64;
+        panel(&mut canvas, (column * CELL.0, TOP + row * CELL.1), one);
+    }
+    explain(&mut canvas, height - 12.0);
+    canvas.finish()
+}
+
+fn explain(canvas: &mut Canvas, y: f64) {
+    let theme = canvas.theme;
+    let mut x = 16.0;
+    for (colour, words, wide) in [
+        (theme.series[1], "accuracy", 92.0),
+        (theme.series[2], "gap to the mean confidence", 212.0),
+    ] {
+        canvas.rect((x, y - 10.0), (11.0, 11.0), colour);
+        canvas.text((x + 16.0, y), Anchor::Start, theme.ink, SMALL, words);
+        x += wide;
+    }
+    canvas.text(
+        (x, y),
+        Anchor::Start,
+        theme.muted,
+        SMALL,
+        "dashed: perfect calibration",
+    );
+}
+
+fn panel(canvas: &mut Canvas, (left, top): (f64, f64), series: &ReliabilitySeries) {
+    let theme = canvas.theme;
+    let frame = Frame {
+        left: left + LEFT,
+        top: top + 46.0,
+        width: SIDE,
+        height: SIDE,
+        x: Scale::linear(0.0, 1.0),
+        y: Scale::linear(0.0, 1.0),
+    };
+    canvas.strong((frame.left, top + 20.0), Anchor::Start, &series.name);
+    let total: u64 = series.diagram.bins.iter().map(|bin| bin.count).sum();
+    let about = format!("ECE {:.4}, {}", series.diagram.error(), rows(total));
+    canvas.text(
+        (frame.left, top + 38.0),
+        Anchor::Start,
+        theme.muted,
+        TEXT,
+        &about,
+    );
+    frame.draw(canvas, 5);
+    frame.name_y(canvas, "accuracy");
+    for bin in &series.diagram.bins {
+        let Some(filled) = bin.filled else { continue };
+        let (from, to) = (
+            frame.across(bin.lower) + 0.75,
+            frame.across(bin.upper) - 0.75,
+        );
+        let size = |low: f64, high: f64| ((to - from).max(0.5), frame.up(low) - frame.up(high));
+        let tip = format!(
+            "{}: confidence {:.3} on average, accuracy {:.3} (95% interval {:.3} to {:.3})",
+            rows(bin.count),
+            filled.confidence,
+            filled.accuracy,
+            filled.interval.0,
+            filled.interval.1
+        );
+        let bar = rect(
+            (from, frame.up(filled.accuracy)),
+            size(0.0, filled.accuracy),
+        );
+        canvas.add_told(bar.attr("fill", theme.series[1]), &tip);
+        let low = filled.accuracy.min(filled.confidence);
+        let high = filled.accuracy.max(filled.confidence);
+        let gap = rect((from, frame.up(high)), size(low, high))
+            .attr("fill", theme.series[2])
+            .attr("fill-opacity", "0.7");
+        canvas.add_told(gap, &tip);
+        let middle = (from + to) / 2.0;
+        let whisker = line(
+            (middle, frame.up(filled.interval.0)),
+            (middle, frame.up(filled.interval.1)),
+        );
+        canvas.add(whisker.attr("stroke", theme.ink).num("stroke-width", 1.0));
+    }
+    frame.dashed(canvas, (0.0, 0.0), (1.0, 1.0));
+    counts(canvas, &frame, series);
+}
+
+fn counts(canvas: &mut Canvas, above: &Frame, series: &ReliabilitySeries) {
+    let bins = &series.diagram.bins;
+    let largest = bins.iter().map(|bin| bin.count).max().unwrap_or(0);
+    let frame = Frame {
+        top: above.bottom() + 14.0,
+        height: COUNTS,
+        y: Scale::counts(largest as f64),
+        ..*above
+    };
+    frame.draw(canvas, 3);
+    frame.name_y(canvas, "rows");
+    for bin in bins.iter().filter(|bin| bin.count > 0) {
+        let (from, to) = (
+            frame.across(bin.lower) + 0.75,
+            frame.across(bin.upper) - 0.75,
+        );
+        let y = frame.up(bin.count as f64);
+        let bar = rect((from, y), ((to - from).max(0.5), frame.bottom() - y))
+            .attr("fill", canvas.theme.series[0]);
+        canvas.add_told(bar, &rows(bin.count));
+    }
+    frame.number_x(canvas, &frame.x.ticks(5));
+    frame.name_x(canvas, 34.0, "confidence");
+}

@@ -1,0 +1,91 @@
+//! How many rows or scores there are where.
+
+use super::rows;
+use crate::chart::Frame;
+use crate::scale::Scale;
+use crate::svg::{Canvas, rect};
+
+/// Counts in bins of equal width.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Histogram {
+    /// Where the first bin begins.
+    pub low: f64,
+    /// Where the last ends.
+    pub high: f64,
+    /// The counts.
+    pub counts: Vec<u64>,
+}
+
+impl Histogram {
+    /// Counts values; those outside the range are left out.
+    pub fn new(
+        values: impl IntoIterator<Item = f64>,
+        (low, high): (f64, f64),
+        bins: usize,
+    ) -> Self {
+        let mut counts = vec![0; bins];
+        for value in values {
+            let place = (value - low) / (high - low);
+            if (0.0..=1.0).contains(&place) {
+                let bin = (place * bins as f64) as usize;
+                counts[bin.min(bins - 1)] += 1;
+            }
+        }
+        Self { low, high, counts }
+    }
+
+    /// All that was counted.
+    pub fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Draws it as a strip below a frame.
+    pub(super) fn draw(
+        &self,
+        canvas: &mut Canvas,
+        above: &Frame,
+        height: f64,
+        what: &str,
+    ) -> Frame {
+        let largest = self.counts.iter().copied().max().unwrap_or(0);
+        let frame = Frame {
+            top: above.bottom() + 16.0,
+            height,
+            y: Scale::counts(largest as f64),
+            ..*above
+        };
+        frame.draw(canvas, 3);
+        frame.name_y(canvas, what);
+        let width = (self.high - self.low) / self.counts.len() as f64;
+        for (place, &count) in self.counts.iter().enumerate() {
+            if count == 0 {
+                continue;
+            }
+            let low = self.low + width * place as f64;
+            let (from, to) = (frame.across(low), frame.across(low + width));
+            let y = frame.up(count as f64);
+            let bar = rect((from, y), ((to - from - 0.5).max(0.5), frame.bottom() - y))
+                .attr("fill", canvas.theme.series[0]);
+            let tip = format!(
+                "{} from {low:.2} to {:.2}",
+                rows(count).replace("row", what.trim_end_matches('s')),
+                low + width
+            );
+            canvas.add_told(bar, &tip);
+        }
+        frame
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_within_is_counted_once() {
+        let values = [-0.1, 0.0, 0.1, 0.49, 0.5, 0.99, 1.0, 1.1, f64::NAN];
+        let histogram = Histogram::new(values, (0.0, 1.0), 2);
+        assert_eq!(histogram.counts, [3, 3]);
+        assert_eq!(histogram.total(), 6);
+    }
+}

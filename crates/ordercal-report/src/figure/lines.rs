@@ -1,0 +1,159 @@
+//! Values along a sweep, with their spread over seeds; several small panels beside each other.
+
+use crate::chart::{Frame, Legend, marker, polygon, trace};
+use crate::error::{Error, Result};
+use crate::scale::Scale;
+use crate::svg::{Anchor, Canvas, SMALL, Svg};
+use crate::theme::Theme;
+
+/// One point of a line.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LinePoint {
+    /// Along the sweep.
+    pub x: f64,
+    /// The mean over the repetitions.
+    pub y: f64,
+    /// The smallest of them.
+    pub low: f64,
+    /// The largest of them.
+    pub high: f64,
+    /// How many repetitions there are.
+    pub repetitions: usize,
+}
+
+/// One line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LineSeries {
+    /// What it is called.
+    pub name: String,
+    /// Its colour, marker and dashes.
+    pub slot: usize,
+    /// Its points, from left to right.
+    pub points: Vec<LinePoint>,
+}
+
+/// One panel: a quantity for every series.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinePanel {
+    /// The quantity.
+    pub name: String,
+    /// The lines.
+    pub series: Vec<LineSeries>,
+}
+
+/// Panels that share a sweep.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LineFigure {
+    /// Above the figure.
+    pub title: String,
+    /// What is swept.
+    pub x_name: String,
+    /// Whether it is spread by its logarithm.
+    pub logarithmic: bool,
+    /// Where numbers are written, and which.
+    pub x_ticks: Vec<(f64, String)>,
+    /// The panels.
+    pub panels: Vec<LinePanel>,
+    /// What stands behind the numbers: rows and repetitions.
+    pub note: String,
+}
+
+impl LineFigure {
+    /// Draws it.
+    ///
+    /// # Errors
+    /// [`Error::Empty`] if there is no point.
+    pub fn draw(&self, theme: Theme) -> Result<Svg> {
+        const LEFT: f64 = 70.0;
+        const INNER: f64 = 250.0;
+        const HEIGHT: f64 = 230.0;
+        let all = || self.panels.iter().flat_map(|panel| &panel.series);
+        let points = || all().flat_map(|series| &series.points);
+        if points().next().is_none() {
+            return Err(Error::Empty);
+        }
+        let cell = LEFT + INNER + 14.0;
+        let width = (cell * self.panels.len() as f64 + 10.0).max(480.0);
+        let mut names: Vec<(&str, usize)> = Vec::new();
+        for series in all() {
+            if !names.contains(&(series.name.as_str(), series.slot)) {
+                names.push((&series.name, series.slot));
+            }
+        }
+        let legend = Legend::new(names, width - LEFT - 20.0);
+        let top = 34.0 + legend.height() + 30.0;
+        let mut canvas = Canvas::new(theme, width, top + HEIGHT + 66.0, &self.title);
+        canvas.strong((LEFT, 22.0), Anchor::Start, &self.title);
+        legend.draw(&mut canvas, (LEFT, 32.0), true);
+        for (place, panel) in self.panels.iter().enumerate() {
+            let spread = panel.series.iter().flat_map(|s| &s.points);
+            let frame = Frame {
+                left: LEFT + cell * place as f64,
+                top,
+                width: INNER,
+                height: HEIGHT,
+                x: self.horizontal(points().map(|p| p.x)),
+                y: Scale::around(spread.flat_map(|p| [p.low, p.high, p.y])),
+            };
+            frame.draw(&mut canvas, 5);
+            canvas.strong((frame.left, top - 10.0), Anchor::Start, &panel.name);
+            for series in &panel.series {
+                band(&mut canvas, &frame, series);
+            }
+            for series in &panel.series {
+                draw_series(&mut canvas, &frame, series, &panel.name);
+            }
+            frame.number_x(&mut canvas, &self.x_ticks);
+            frame.name_x(&mut canvas, 37.0, &self.x_name);
+        }
+        let at = (width - 20.0, top + HEIGHT + 56.0);
+        canvas.text(at, Anchor::End, theme.muted, SMALL, &self.note);
+        Ok(canvas.finish())
+    }
+
+    fn horizontal(&self, values: impl Iterator<Item = f64>) -> Scale {
+        if !self.logarithmic {
+            return Scale::around(values);
+        }
+        let Scale::Linear { low, high } = Scale::around(values.map(f64::ln)) else {
+            unreachable!("values are surrounded evenly");
+        };
+        Scale::Log {
+            low: low.exp(),
+            high: high.exp(),
+        }
+    }
+}
+
+/// From the smallest to the largest of the repetitions.
+fn band(canvas: &mut Canvas, frame: &Frame, series: &LineSeries) {
+    let finite = || {
+        series
+            .points
+            .iter()
+            .filter(|p| p.low.is_finite() && p.high.is_finite())
+    };
+    if finite().all(|p| p.high <= p.low) {
+        return;
+    }
+    let upper = finite().map(|p| frame.at(p.x, p.high));
+    let lower = finite().rev().map(|p| frame.at(p.x, p.low));
+    let corners: Vec<(f64, f64)> = upper.chain(lower).collect();
+    let tag = polygon(&corners)
+        .attr("fill", canvas.theme.of(series.slot))
+        .attr("fill-opacity", "0.14");
+    canvas.add(tag);
+}
+
+fn draw_series(canvas: &mut Canvas, frame: &Frame, series: &LineSeries, what: &str) {
+    let finite = || series.points.iter().filter(|p| p.y.is_finite());
+    trace(canvas, series.slot, finite().map(|p| frame.at(p.x, p.y)));
+    for point in finite() {
+        let tip = format!(
+            "{}: {what} {:.4} at {:.4} ({:.4} to {:.4} in {} repetitions)",
+            series.name, point.y, point.x, point.low, point.high, point.repetitions
+        );
+        let tag = marker(canvas, series.slot, frame.at(point.x, point.y), false);
+        canvas.add_told(tag, &tip);
+    }
+}

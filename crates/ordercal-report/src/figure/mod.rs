@@ -1,0 +1,30 @@
+//! The figures: numbers in, a drawing out. Every figure shows how many rows stand behind what it says.
+
+mod classic;
+mod histogram;
+mod lines;
+mod reliability;
+mod simplex;
+mod transform;
+
+pub use histogram::Histogram;
+pub use lines::{LineFigure, LinePanel, LinePoint, LineSeries};
+pub use reliability::{ReliabilityFigure, ReliabilityForm, ReliabilitySeries};
+pub use simplex::{Arrow, SimplexFigure, region_of};
+pub use transform::{Curve, TransformFigure};
+
+/// A count as people write it: 12 345 rows.
+pub(crate) fn rows(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push('\u{a0}');
+        }
+        text.push(digit);
+    }
+    match count {
+        1 => "1 row".to_owned(),
+        _ => format!("{text} rows"),
+    }
+}

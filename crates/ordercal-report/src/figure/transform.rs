@@ -1,0 +1,89 @@
+//! Functions of one score: what `diag` learned, beside a temperature and the identity.
+
+use super::histogram::Histogram;
+use crate::chart::{Frame, Legend, trace};
+use crate::error::{Error, Result};
+use crate::scale::Scale;
+use crate::svg::{Anchor, Canvas, SMALL, Svg};
+use crate::theme::Theme;
+
+/// One function.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Curve {
+    /// What it is called.
+    pub name: String,
+    /// Its colour and dashes.
+    pub slot: usize,
+    /// Its points, from left to right.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// Functions of a score against each other.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TransformFigure {
+    /// Above the figure.
+    pub title: String,
+    /// What the score is, below the axis.
+    pub input: String,
+    /// The functions.
+    pub curves: Vec<Curve>,
+    /// How many scores there are where, if that is known.
+    pub scores: Option<Histogram>,
+}
+
+impl TransformFigure {
+    /// Draws it.
+    ///
+    /// # Errors
+    /// [`Error::Empty`] if there is no point.
+    pub fn draw(&self, theme: Theme) -> Result<Svg> {
+        const WIDTH: f64 = 560.0;
+        const LEFT: f64 = 70.0;
+        const MAIN: f64 = 330.0;
+        let points = || self.curves.iter().flat_map(|curve| &curve.points);
+        if points().next().is_none() {
+            return Err(Error::Empty);
+        }
+        let inner = WIDTH - LEFT - 20.0;
+        let names = self
+            .curves
+            .iter()
+            .map(|curve| (curve.name.as_str(), curve.slot));
+        let legend = Legend::new(names, inner);
+        let top = 34.0 + legend.height() + 8.0;
+        let strip = if self.scores.is_some() {
+            16.0 + 76.0
+        } else {
+            0.0
+        };
+        let mut canvas = Canvas::new(theme, WIDTH, top + MAIN + strip + 62.0, &self.title);
+        canvas.strong((LEFT, 22.0), Anchor::Start, &self.title);
+        legend.draw(&mut canvas, (LEFT, 32.0), false);
+        let mut frame = Frame {
+            left: LEFT,
+            top,
+            width: inner,
+            height: MAIN,
+            x: Scale::around(points().map(|p| p.0)),
+            y: Scale::around(points().map(|p| p.1)),
+        };
+        frame.draw(&mut canvas, 6);
+        frame.name_y(&mut canvas, "calibrated score");
+        for curve in &self.curves {
+            let places = curve.points.iter().map(|(x, y)| frame.at(*x, *y));
+            trace(&mut canvas, curve.slot, places);
+        }
+        let note = match &self.scores {
+            Some(scores) => {
+                frame = scores.draw(&mut canvas, &frame, 76.0, "scores");
+                format!("{} scores, logarithmic counts", scores.total())
+            }
+            None => "drawn without data: no counts".to_owned(),
+        };
+        frame.number_x(&mut canvas, &frame.x.ticks(6));
+        frame.name_x(&mut canvas, 36.0, &self.input);
+        let at = (frame.right(), frame.bottom() + 53.0);
+        canvas.text(at, Anchor::End, theme.muted, SMALL, &note);
+        Ok(canvas.finish())
+    }
+}

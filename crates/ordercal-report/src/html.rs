@@ -1,0 +1,284 @@
+//! The report: one file that needs nothing else.
+
+use askama::Template;
+use ordercal::metrics::Metric;
+
+use crate::comparison::Comparison;
+use crate::error::{Error, Result};
+use crate::svg::Svg;
+use crate::table::{Cell, Table, describe};
+use crate::theme::Theme;
+use crate::verdict::verdict;
+
+/// A figure with its words.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReportFigure {
+    /// Below the figure: what it shows.
+    pub caption: String,
+    /// The figure, drawn with [`Theme::PAGE`].
+    pub svg: Svg,
+}
+
+/// A file that the report is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataSource {
+    /// The dataset's name.
+    pub name: String,
+    /// Where it was read from.
+    pub file: String,
+    /// The SHA-256 of its bytes, in hexadecimal.
+    pub sha256: String,
+}
+
+/// All that goes into the report.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// The heading.
+    pub title: String,
+    /// The numbers.
+    pub comparison: Comparison,
+    /// The figures, in order.
+    pub figures: Vec<ReportFigure>,
+    /// The files.
+    pub sources: Vec<DataSource>,
+    /// How it was run: command, seed, versions and the like, each with its name.
+    pub run: Vec<(String, String)>,
+}
+
+impl Report {
+    /// The report as a self-contained HTML document.
+    ///
+    /// # Errors
+    /// [`Error::Draw`] if the template cannot be filled.
+    pub fn to_html(&self) -> Result<String> {
+        let page = Page {
+            title: &self.title,
+            light: Theme::LIGHT.variables(),
+            dark: Theme::DARK.variables(),
+            verdict: verdict(&self.comparison),
+            summary: Shown::new(&Table::summary(&self.comparison), "", "summary"),
+            metrics: self
+                .comparison
+                .metrics()
+                .iter()
+                .map(|&m| self.metric(m))
+                .collect(),
+            changes: self.changes(),
+            figures: &self.figures,
+            sources: self.sources(),
+            run: &self.run,
+            chosen: self.chosen(),
+        };
+        page.render().map_err(|e| Error::Draw {
+            problem: e.to_string(),
+        })
+    }
+
+    fn metric(&self, metric: Metric) -> Shown {
+        let table = Table::of_metric(&self.comparison, metric);
+        Shown::new(&table, describe(metric).meaning, metric.key())
+    }
+
+    fn sources(&self) -> Vec<Source> {
+        let datasets = self.comparison.datasets().iter();
+        let files = datasets.map(|d| (d, self.sources.iter().find(|s| s.name == d.name)));
+        files
+            .map(|(dataset, source)| Source {
+                name: dataset.name.clone(),
+                rows: format!("{} + {}", dataset.n_calib, dataset.n_test),
+                classes: dataset.classes,
+                file: source.map_or(String::new(), |s| s.file.clone()),
+                sha256: source.map_or(String::new(), |s| s.sha256.clone()),
+            })
+            .collect()
+    }
+
+    /// How many predictions each method changed, and what that did to accuracy.
+    fn changes(&self) -> Shown {
+        let comparison = &self.comparison;
+        let rows = comparison
+            .methods()
+            .into_iter()
+            .enumerate()
+            .map(|(place, (method, kept))| {
+                let cells = comparison
+                    .datasets()
+                    .iter()
+                    .enumerate()
+                    .map(|(set, dataset)| {
+                        let changed = dataset.methods[place].changed_predictions;
+                        let accuracy = comparison.accuracy_change(set, place).filter(|_| !kept);
+                        ShownCell {
+                            value: changed.to_string(),
+                            number: changed.to_string(),
+                            best: false,
+                            rank: String::new(),
+                            mark: "",
+                            note: accuracy.map_or(String::new(), |a| {
+                                format!("(accuracy {:+.2} points)", 100.0 * a)
+                            }),
+                        }
+                    });
+                ShownRow {
+                    method: method.to_owned(),
+                    kept,
+                    cells: cells.collect(),
+                }
+            });
+        Shown {
+            id: "changes".to_owned(),
+            title: "Predictions that changed".to_owned(),
+            meaning: "How many test rows have another most probable class than before. \
+                      Order-preserving methods promise 0."
+                .to_owned(),
+            heads: comparison
+                .datasets()
+                .iter()
+                .map(|d| d.name.clone())
+                .collect(),
+            rows: rows.collect(),
+            notes: Vec::new(),
+        }
+    }
+
+    fn chosen(&self) -> Vec<(String, Vec<(String, String)>)> {
+        let datasets = self.comparison.datasets().iter();
+        datasets
+            .map(|d| {
+                let methods = d.methods.iter();
+                let lines = methods.map(|m| (m.method.clone(), m.chosen.to_string()));
+                (d.name.clone(), lines.collect())
+            })
+            .collect()
+    }
+}
+
+#[derive(Template)]
+#[template(path = "report.html")]
+struct Page<'a> {
+    title: &'a str,
+    light: String,
+    dark: String,
+    verdict: Vec<String>,
+    summary: Shown,
+    metrics: Vec<Shown>,
+    changes: Shown,
+    figures: &'a [ReportFigure],
+    sources: Vec<Source>,
+    run: &'a [(String, String)],
+    chosen: Vec<(String, Vec<(String, String)>)>,
+}
+
+/// A table as the page shows it: methods below each other.
+#[derive(Template)]
+#[template(path = "table.html")]
+struct Shown {
+    id: String,
+    title: String,
+    meaning: String,
+    heads: Vec<String>,
+    rows: Vec<ShownRow>,
+    notes: Vec<&'static str>,
+}
+
+struct ShownRow {
+    method: String,
+    kept: bool,
+    cells: Vec<ShownCell>,
+}
+
+struct ShownCell {
+    /// What the column is sorted by.
+    value: String,
+    number: String,
+    best: bool,
+    rank: String,
+    mark: &'static str,
+    note: String,
+}
+
+struct Source {
+    name: String,
+    rows: String,
+    classes: usize,
+    file: String,
+    sha256: String,
+}
+
+impl Shown {
+    fn new(table: &Table, meaning: &str, id: &str) -> Self {
+        let cell = |cell: &Cell, decimals: usize| ShownCell {
+            value: cell.value.to_string(),
+            number: cell.number(decimals),
+            best: cell.rank == 1,
+            rank: cell.rank.to_string(),
+            mark: if cell.close { "*" } else { "" },
+            note: cell
+                .note
+                .as_ref()
+                .map_or(String::new(), |n| format!("({n})")),
+        };
+        let places = table.groups().into_iter().flat_map(|(_, places)| places);
+        let rows = places.map(|place| ShownRow {
+            method: table.columns[place].method.clone(),
+            kept: table.columns[place].order_preserving,
+            cells: table
+                .all_rows()
+                .map(|row| cell(&row.cells[place], row.decimals))
+                .collect(),
+        });
+        Self {
+            id: id.to_owned(),
+            title: table.title.clone(),
+            meaning: meaning.to_owned(),
+            heads: table.all_rows().map(|row| row.name.clone()).collect(),
+            rows: rows.collect(),
+            notes: table.notes(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::tests::small;
+
+    fn report() -> Report {
+        Report {
+            title: "A <b>title</b>".to_owned(),
+            comparison: small(),
+            figures: Vec::new(),
+            sources: vec![DataSource {
+                name: "second".to_owned(),
+                file: "dir/second & last.npz".to_owned(),
+                sha256: "00ff".to_owned(),
+            }],
+            run: vec![("seed".to_owned(), "1357".to_owned())],
+        }
+    }
+
+    #[test]
+    fn the_page_is_whole_and_needs_nothing_from_outside() {
+        let html = report().to_html().unwrap();
+        assert!(html.starts_with("<!doctype html>"));
+        assert!(html.trim_end().ends_with("</html>"));
+        assert!(
+            !html.contains("<b>title") && html.contains("second &#38; last.npz"),
+            "{html}"
+        );
+        for outside in ["http://", "https://", "src=", "@import", "url("] {
+            let found = html.replace("http://www.w3.org/2000/svg", "");
+            assert!(!found.contains(outside), "{outside}");
+        }
+        // The verdict comes before any table.
+        assert!(html.find("is the best method").unwrap() < html.find("<table").unwrap());
+        assert!(html.contains("aria-sort") && html.contains("prefers-color-scheme: dark"));
+        assert!(html.contains(describe(Metric::Ece).meaning));
+        assert!(html.contains("00ff") && html.contains("1357"));
+    }
+
+    #[test]
+    fn the_same_numbers_give_the_same_bytes() {
+        assert_eq!(report().to_html(), report().to_html());
+    }
+}

@@ -1,0 +1,88 @@
+//! One line for each number: what a spreadsheet or a data frame wants.
+
+use crate::comparison::Comparison;
+
+/// Every number of a comparison, in full precision. The average relative errors come last, under the
+/// dataset name `average_relative_error`.
+pub fn to_csv(comparison: &Comparison) -> String {
+    let mut text = String::from(
+        "dataset,n_calib,n_test,classes,method,order_preserving,changed_predictions,metric,value,rank,\
+         close_to_best\n",
+    );
+    for (place, dataset) in comparison.datasets().iter().enumerate() {
+        for &metric in comparison.metrics() {
+            let (ranks, close) = (
+                comparison.ranks(metric, place),
+                comparison.close_to_best(metric, place),
+            );
+            for (method, result) in dataset.methods.iter().enumerate() {
+                text.push_str(&format!(
+                    "{},{},{},{},{},{},{},{metric},{},{},{}\n",
+                    quoted(&dataset.name),
+                    dataset.n_calib,
+                    dataset.n_test,
+                    dataset.classes,
+                    quoted(&result.method),
+                    result.order_preserving,
+                    result.changed_predictions,
+                    result.metrics[&metric],
+                    ranks[method],
+                    close[method],
+                ));
+            }
+        }
+    }
+    for &metric in comparison.metrics() {
+        let averages = comparison.average_relative_errors(metric);
+        let (ranks, close) = (
+            comparison.average_ranks(metric),
+            comparison.close_to_best_average(metric),
+        );
+        for (method, (key, order)) in comparison.methods().into_iter().enumerate() {
+            let changed: u64 = comparison
+                .datasets()
+                .iter()
+                .map(|d| d.methods[method].changed_predictions)
+                .sum();
+            text.push_str(&format!(
+                "average_relative_error,,,,{},{order},{changed},{metric},{},{},{}\n",
+                quoted(key),
+                averages[method],
+                ranks[method],
+                close[method],
+            ));
+        }
+    }
+    text
+}
+
+fn quoted(field: &str) -> String {
+    if field.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::tests::small;
+
+    #[test]
+    fn every_number_has_its_line() {
+        let text = to_csv(&small());
+        let lines: Vec<&str> = text.lines().collect();
+        // 2 datasets and the average, 2 metrics, 3 methods.
+        assert_eq!(lines.len(), 1 + 3 * 2 * 3);
+        assert!(lines.contains(&"first_set,100,200,3,vs,false,12,ece,0.04,1,false"));
+        assert!(
+            lines
+                .iter()
+                .any(|l| l.starts_with("average_relative_error,,,,ts,true,0,ece,0.3"))
+        );
+        let columns = lines[0].split(',').count();
+        assert!(lines.iter().all(|line| line.split(',').count() == columns));
+        assert_eq!(quoted("a,\"b\""), "\"a,\"\"b\"\"\"");
+    }
+}

@@ -1,0 +1,126 @@
+//! Tables as the paper prints them: datasets below each other, ranks as subscripts, the best in bold.
+
+use super::{Row, Table};
+
+/// The table as a LaTeX `table*` with `booktabs` rules.
+pub fn to_latex(table: &Table) -> String {
+    // As in the paper a rule separates the methods that keep the order from those that do not.
+    let groups = table.groups();
+    let order: Vec<usize> = groups
+        .iter()
+        .flat_map(|(_, places)| places.clone())
+        .collect();
+    let columns: Vec<String> = groups
+        .iter()
+        .map(|(_, places)| "c".repeat(places.len()))
+        .collect();
+    let caption = format!(
+        "{}. Subscripts are ranks; the best is bold{}; in parentheses the change of accuracy of methods \
+         that may change predictions.",
+        escape(&table.title),
+        if table.has_marks() {
+            ", a star marks what a paired bootstrap (95\\%) cannot tell from it"
+        } else {
+            ""
+        }
+    );
+    let mut text = format!(
+        "\\begin{{table*}}[t]\n  \\centering\n  \\caption{{{caption}}}\n  \
+         \\begin{{tabular}}{{l|{}}}\n    \\toprule\n    {}",
+        columns.join("|"),
+        escape(&capital(table.corner)),
+    );
+    for &method in &order {
+        text.push_str(&format!(" & {}", escape(&table.columns[method].method)));
+    }
+    text.push_str(" \\\\\n    \\midrule\n");
+    for row in &table.rows {
+        text.push_str(&line(row, &order));
+    }
+    if let Some(average) = &table.average {
+        text.push_str("    \\midrule\n");
+        text.push_str(&line(average, &order));
+    }
+    text.push_str("    \\bottomrule\n  \\end{tabular}\n\\end{table*}\n");
+    text
+}
+
+fn line(row: &Row, order: &[usize]) -> String {
+    let mut text = format!("    {}", escape(&capital(&row.name)));
+    for &method in order {
+        let cell = &row.cells[method];
+        let number = match cell.number(row.decimals).as_str() {
+            "∞" => "\\infty".to_owned(),
+            "–" => "\\text{--}".to_owned(),
+            number => number.to_owned(),
+        };
+        let number = if cell.rank == 1 {
+            format!("\\mathbf{{{number}}}")
+        } else {
+            number
+        };
+        let mark = if cell.close { "^{*}" } else { "" };
+        let note = cell.note.as_ref().map_or(String::new(), |note| {
+            format!("\\,({})", note.replace('%', "\\%").replace('±', "\\pm"))
+        });
+        text.push_str(&format!(" & ${number}_{{{}}}{mark}{note}$", cell.rank));
+    }
+    text.push_str(" \\\\\n");
+    text
+}
+
+/// Words begin with a capital; names of files and metrics stay as they are.
+fn capital(name: &str) -> String {
+    match name {
+        "average relative error" => "Average relative error".to_owned(),
+        "average relative value" => "Average relative value".to_owned(),
+        "dataset" => "Dataset".to_owned(),
+        "metric" => "Metric".to_owned(),
+        _ => name.to_owned(),
+    }
+}
+
+fn escape(text: &str) -> String {
+    let mut escaped = String::new();
+    for c in text.chars() {
+        match c {
+            '&' | '%' | '$' | '#' | '_' | '{' | '}' => {
+                escaped.push('\\');
+                escaped.push(c);
+            }
+            '~' => escaped.push_str("\\textasciitilde{}"),
+            '^' => escaped.push_str("\\textasciicircum{}"),
+            '\\' => escaped.push_str("\\textbackslash{}"),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::tests::small;
+    use ordercal::metrics::Metric;
+
+    #[test]
+    fn the_table_is_the_papers() {
+        let text = to_latex(&Table::of_metric(&small(), Metric::Ece));
+        assert!(text.contains("\\begin{tabular}{l|cc|c}"), "{text}");
+        assert!(
+            text.contains("    Dataset & uncalibrated & ts & vs \\\\"),
+            "{text}"
+        );
+        let row = "    first\\_set & $0.1000_{3}$ & $0.0500_{2}$ & $\\mathbf{0.0400}_{1}\\,(+1.0\\%)$ \\\\";
+        assert!(text.contains(row), "{text}");
+        let last =
+            "    Average relative error & $1.000_{3}$ & $\\mathbf{0.300}_{1}$ & $0.950_{2}$ \\\\";
+        assert!(text.contains(last), "{text}");
+        assert_eq!(escape("a_b%\\"), "a\\_b\\%\\textbackslash{}");
+        // Every brace is closed, and every row has as many cells as the head.
+        assert_eq!(text.matches('{').count(), text.matches('}').count());
+        let cells = |l: &&str| l.matches(" & ").count();
+        let rows: Vec<&str> = text.lines().filter(|l| l.ends_with("\\\\")).collect();
+        assert!(rows.iter().all(|row| cells(row) == cells(&rows[0])));
+    }
+}

@@ -1,0 +1,357 @@
+//! Tables of a comparison, as data; each format is a file.
+
+mod csv;
+mod latex;
+mod markdown;
+mod text;
+
+use ordercal::metrics::Metric;
+
+use crate::comparison::Comparison;
+
+pub use csv::to_csv;
+pub use latex::to_latex;
+pub use markdown::to_markdown;
+pub use text::to_text;
+
+/// What the mark means.
+pub const MARK_NOTE: &str = "* not distinguishable from the best (paired bootstrap, 95%)";
+/// Why a relative error is infinite.
+pub const INFINITE_NOTE: &str = "∞ on a dataset the uncalibrated error is 0";
+/// What the two kinds of methods promise.
+pub const KEPT_NOTE: &str = "order-preserving: every ranking and prediction kept";
+/// What the other kind may do.
+pub const FREE_NOTE: &str = "free: predictions may change";
+
+/// One number with its rank.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cell {
+    /// The number.
+    pub value: f64,
+    /// 1 is the best of its row.
+    pub rank: usize,
+    /// Whether it cannot be told from the best of its row by a paired bootstrap; never for the best itself.
+    pub close: bool,
+    /// What stands behind it in parentheses, as the change of accuracy.
+    pub note: Option<String>,
+}
+
+/// A column of a table: a method.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Column {
+    /// Its key.
+    pub method: String,
+    /// Whether it promises to keep the order.
+    pub order_preserving: bool,
+}
+
+/// A row of a table: a dataset, a metric, or an average.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// What it is called.
+    pub name: String,
+    /// Digits behind the point.
+    pub decimals: usize,
+    /// One for each method.
+    pub cells: Vec<Cell>,
+}
+
+/// A table in the paper's form: datasets × methods with ranks, and the average relative error below.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    /// What it is about.
+    pub title: String,
+    /// What the rows are.
+    pub corner: &'static str,
+    /// The methods.
+    pub columns: Vec<Column>,
+    /// The datasets or metrics.
+    pub rows: Vec<Row>,
+    /// The average relative error.
+    pub average: Option<Row>,
+}
+
+impl Table {
+    /// A metric of every method on every dataset.
+    pub fn of_metric(comparison: &Comparison, metric: Metric) -> Self {
+        let all = || (0..comparison.datasets().len()).map(|d| comparison.values(metric, d));
+        let decimals = decimals_for(all().flatten());
+        let rows = comparison
+            .datasets()
+            .iter()
+            .enumerate()
+            .map(|(place, dataset)| {
+                let mut row = row(
+                    &dataset.name,
+                    decimals,
+                    &comparison.values(metric, place),
+                    &comparison.ranks(metric, place),
+                    &comparison.close_to_best(metric, place),
+                );
+                let free = dataset.methods.iter().enumerate();
+                for (method, result) in free.filter(|(_, m)| !m.order_preserving) {
+                    let change = comparison.accuracy_change(place, method);
+                    row.cells[method].note =
+                        change.map(|c| signed_percent(c, result.changed_predictions));
+                }
+                row
+            });
+        Self {
+            title: describe(metric).name.to_owned(),
+            corner: "dataset",
+            columns: columns(comparison),
+            rows: rows.collect(),
+            average: Some(average(
+                comparison,
+                metric,
+                if metric.higher_is_better() {
+                    "average relative value"
+                } else {
+                    "average relative error"
+                },
+            )),
+        }
+    }
+
+    /// The average relative error by every metric.
+    pub fn summary(comparison: &Comparison) -> Self {
+        let metrics = comparison.metrics().iter();
+        let errors = metrics.filter(|metric| !metric.higher_is_better());
+        Self {
+            title: "Average relative error".to_owned(),
+            corner: "metric",
+            columns: columns(comparison),
+            rows: errors.map(|&m| average(comparison, m, m.key())).collect(),
+            average: None,
+        }
+    }
+
+    /// Rows and the average, as they stand below each other.
+    pub fn all_rows(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().chain(&self.average)
+    }
+
+    /// The methods that keep the order, then the others, by their places.
+    pub fn groups(&self) -> Vec<(&'static str, Vec<usize>)> {
+        let with = |kept: bool| -> Vec<usize> {
+            let places = 0..self.columns.len();
+            places
+                .filter(|&i| self.columns[i].order_preserving == kept)
+                .collect()
+        };
+        let groups = [(KEPT_NOTE, with(true)), (FREE_NOTE, with(false))];
+        groups
+            .into_iter()
+            .filter(|(_, places)| !places.is_empty())
+            .collect()
+    }
+
+    /// What has to be said below the table.
+    pub fn notes(&self) -> Vec<&'static str> {
+        let mut notes = Vec::new();
+        if self.has_marks() {
+            notes.push(MARK_NOTE);
+        }
+        if self.has_infinite() {
+            notes.push(INFINITE_NOTE);
+        }
+        notes
+    }
+
+    /// Whether any number is infinite.
+    fn has_infinite(&self) -> bool {
+        self.all_rows()
+            .any(|row| row.cells.iter().any(|cell| cell.value.is_infinite()))
+    }
+
+    /// Whether any number bears the mark.
+    pub fn has_marks(&self) -> bool {
+        self.all_rows()
+            .any(|row| row.cells.iter().any(|cell| cell.close))
+    }
+}
+
+fn columns(comparison: &Comparison) -> Vec<Column> {
+    let methods = comparison.methods().into_iter();
+    methods
+        .map(|(method, order_preserving)| Column {
+            method: method.to_owned(),
+            order_preserving,
+        })
+        .collect()
+}
+
+fn average(comparison: &Comparison, metric: Metric, name: &str) -> Row {
+    row(
+        name,
+        3,
+        &comparison.average_relative_errors(metric),
+        &comparison.average_ranks(metric),
+        &comparison.close_to_best_average(metric),
+    )
+}
+
+fn row(name: &str, decimals: usize, values: &[f64], ranks: &[usize], close: &[bool]) -> Row {
+    let cells = values.iter().zip(ranks).zip(close);
+    Row {
+        name: name.to_owned(),
+        decimals,
+        cells: cells
+            .map(|((&value, &rank), &close)| Cell {
+                value,
+                rank,
+                close: close && rank > 1,
+                note: None,
+            })
+            .collect(),
+    }
+}
+
+/// Four digits, and more where the smallest value would be told by fewer than three of them.
+fn decimals_for(values: impl Iterator<Item = f64>) -> usize {
+    let smallest = values
+        .filter(|v| *v > 0.0 && v.is_finite())
+        .fold(f64::INFINITY, f64::min);
+    if !smallest.is_finite() {
+        return 4;
+    }
+    let leading = -smallest.log10().floor();
+    (leading as i64 + 1).clamp(4, 6) as usize
+}
+
+fn signed_percent(change: f64, changed: u64) -> String {
+    // No prediction changed: a rounded difference must not suggest otherwise.
+    if changed == 0 {
+        return "±0.0%".to_owned();
+    }
+    format!("{:+.1}%", 100.0 * change).replace("-0.0%", "+0.0%")
+}
+
+impl Cell {
+    /// The number with a fixed count of digits.
+    pub fn number(&self, decimals: usize) -> String {
+        if self.value.is_finite() {
+            format!("{:.decimals$}", self.value)
+        } else if self.value.is_nan() {
+            "–".to_owned()
+        } else {
+            "∞".to_owned()
+        }
+    }
+}
+
+/// What a metric is called, and what it means in a sentence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Described {
+    /// As in the head of a table.
+    pub name: &'static str,
+    /// For a reader who meets it for the first time.
+    pub meaning: &'static str,
+}
+
+/// What a metric is called, and what it means.
+pub fn describe(metric: Metric) -> Described {
+    let (name, meaning) = match metric {
+        Metric::Accuracy => (
+            "Accuracy",
+            "The share of rows whose most probable class is the right one; larger is better.",
+        ),
+        Metric::Top5 => (
+            "Top-5 accuracy",
+            "The share of rows whose right class is among the five most probable; larger is better.",
+        ),
+        Metric::Nll => (
+            "NLL",
+            "Negative log-likelihood: how surprised the probabilities are by the right classes, on average; rewards being both calibrated and sharp.",
+        ),
+        Metric::Brier => (
+            "Brier score",
+            "The squared distance of the probabilities from what happened, averaged over rows and classes.",
+        ),
+        Metric::Ece => (
+            "ECE",
+            "Expected calibration error: how far confidence is from accuracy, averaged over bins of equal width.",
+        ),
+        Metric::Mce => (
+            "MCE",
+            "Maximum calibration error: the largest gap between confidence and accuracy in any bin.",
+        ),
+        Metric::AdaptiveEce => (
+            "Adaptive ECE",
+            "The calibration error over bins that hold equally many rows.",
+        ),
+        Metric::ClasswiseEce => (
+            "Classwise ECE",
+            "The calibration error of every single class's probability, averaged over the classes.",
+        ),
+        Metric::ClasswiseEceSum => (
+            "Classwise ECE (sum)",
+            "The calibration error of every single class's probability, added up over the classes as Kull et al. do.",
+        ),
+        Metric::DebiasedEce => (
+            "Debiased ECE",
+            "The root-mean-square gap between confidence and accuracy, less what chance alone would make of it.",
+        ),
+        Metric::MarginalCe => (
+            "Marginal CE",
+            "The root-mean-square calibration error over all classes, less what chance alone would make of it.",
+        ),
+        Metric::Ks => (
+            "KS error",
+            "The largest gap between confidence and accuracy accumulated in order of confidence; needs no bins.",
+        ),
+        Metric::SmEce => (
+            "Smooth ECE",
+            "The calibration error after smoothing instead of binning.",
+        ),
+        _ => (metric.key(), "See the documentation of the library."),
+    };
+    Described { name, meaning }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::tests::small;
+
+    #[test]
+    fn tables_hold_values_ranks_and_changes_of_accuracy() {
+        let table = Table::of_metric(&small(), Metric::Ece);
+        assert_eq!(table.title, "ECE");
+        let cell = &table.rows[0].cells[2];
+        assert_eq!((cell.rank, cell.note.as_deref()), (1, Some("+1.0%")));
+        assert_eq!(table.rows[1].cells[2].note.as_deref(), Some("-1.0%"));
+        assert_eq!(table.rows[0].cells[1].note, None);
+        let average = table.average.as_ref().unwrap();
+        assert_eq!(average.cells[1].number(3), "0.300");
+        assert_eq!(
+            table.groups(),
+            [(KEPT_NOTE, vec![0, 1]), (FREE_NOTE, vec![2])]
+        );
+    }
+
+    #[test]
+    fn a_summary_is_about_errors() {
+        let summary = Table::summary(&small());
+        let names: Vec<&str> = summary.rows.iter().map(|r| r.name.as_str()).collect();
+        assert_eq!(names, ["ece"]);
+    }
+
+    #[test]
+    fn small_values_have_more_digits() {
+        assert_eq!(decimals_for([0.2, 1.5].into_iter()), 4);
+        assert_eq!(decimals_for([0.0061, 0.1].into_iter()), 4);
+        assert_eq!(decimals_for([0.00102, 0.1].into_iter()), 4);
+        assert_eq!(decimals_for([0.000_33].into_iter()), 5);
+        assert_eq!(decimals_for([0.000_044].into_iter()), 6);
+        assert_eq!(decimals_for([0.0, f64::NAN].into_iter()), 4);
+    }
+
+    #[test]
+    fn every_metric_is_explained() {
+        for metric in Metric::ALL {
+            assert_ne!(describe(metric).name, metric.key());
+            assert!(describe(metric).meaning.ends_with('.'));
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Colours that everybody can tell apart, on paper, on a bright screen and on a dark one.
+
+/// The colours of a figure.
+///
+/// The series follow Okabe and Ito's palette for colour-blind readers, moved in lightness until each stands
+/// out from the background by 3 to 1 or more. No figure relies on colour alone: every series has its own
+/// marker and dashes, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Theme {
+    /// Behind everything.
+    pub background: &'static str,
+    /// Behind the data.
+    pub panel: &'static str,
+    /// Text.
+    pub ink: &'static str,
+    /// Text that explains.
+    pub muted: &'static str,
+    /// Lines that help to read a value off.
+    pub grid: &'static str,
+    /// The series; the first is for what is not calibrated.
+    pub series: [&'static str; 8],
+    /// The six orders that three classes can have.
+    pub regions: [&'static str; 6],
+}
+
+impl Theme {
+    /// Dark on white.
+    pub const LIGHT: Self = Self {
+        background: "#ffffff",
+        panel: "#f8f8f8",
+        ink: "#1a1a1a",
+        muted: "#555555",
+        grid: "#dddddd",
+        series: [
+            "#5a5a5a", "#0072b2", "#d55e00", "#008a64", "#b8568c", "#a87400", "#2e88bd", "#7a5ab5",
+        ],
+        regions: [
+            "#b9d7ea", "#f8dcc5", "#bfe6d8", "#edcfdf", "#f7e7ba", "#dcd3ee",
+        ],
+    };
+
+    /// Bright on nearly black.
+    pub const DARK: Self = Self {
+        background: "#14171c",
+        panel: "#1b2027",
+        ink: "#ededed",
+        muted: "#b3b8c0",
+        grid: "#39414c",
+        series: [
+            "#c4c4c4", "#56b4e9", "#ff8c42", "#2fc8a0", "#e39bc4", "#f0b93a", "#9fb4ff", "#d6cf3a",
+        ],
+        regions: [
+            "#1d4f6e", "#6b3d1f", "#1a5c4a", "#63384f", "#5f4c18", "#443a6b",
+        ],
+    };
+
+    /// Colours that the page around an inline figure defines (see [`Theme::variables`]), so that one figure
+    /// serves a bright and a dark page.
+    pub const PAGE: Self = Self {
+        background: "none",
+        panel: "var(--panel)",
+        ink: "var(--ink)",
+        muted: "var(--muted)",
+        grid: "var(--grid)",
+        series: [
+            "var(--s0)",
+            "var(--s1)",
+            "var(--s2)",
+            "var(--s3)",
+            "var(--s4)",
+            "var(--s5)",
+            "var(--s6)",
+            "var(--s7)",
+        ],
+        regions: [
+            "var(--r0)",
+            "var(--r1)",
+            "var(--r2)",
+            "var(--r3)",
+            "var(--r4)",
+            "var(--r5)",
+        ],
+    };
+
+    /// The definitions that [`Theme::PAGE`] relies on, as CSS declarations.
+    pub fn variables(&self) -> String {
+        let mut css = format!(
+            "--background:{};--panel:{};--ink:{};--muted:{};--grid:{};",
+            self.background, self.panel, self.ink, self.muted, self.grid
+        );
+        for (slot, colour) in self.series.iter().enumerate() {
+            css.push_str(&format!("--s{slot}:{colour};"));
+        }
+        for (region, colour) in self.regions.iter().enumerate() {
+            css.push_str(&format!("--r{region}:{colour};"));
+        }
+        css
+    }
+
+    /// The colour of a series; there is no end of them.
+    pub(crate) fn of(&self, slot: usize) -> &'static str {
+        match slot {
+            0 => self.series[0],
+            // Grey is kept for what is not calibrated.
+            _ => self.series[1 + (slot - 1) % (self.series.len() - 1)],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Relative luminance, as the Web Content Accessibility Guidelines define it.
+    fn luminance(colour: &str) -> f64 {
+        let channel = |at: usize| {
+            let value = u8::from_str_radix(&colour[at..at + 2], 16).unwrap();
+            let value = f64::from(value) / 255.0;
+            if value <= 0.04045 {
+                value / 12.92
+            } else {
+                ((value + 0.055) / 1.055).powf(2.4)
+            }
+        };
+        0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)
+    }
+
+    fn contrast(a: &str, b: &str) -> f64 {
+        let (a, b) = (luminance(a), luminance(b));
+        (a.max(b) + 0.05) / (a.min(b) + 0.05)
+    }
+
+    #[test]
+    fn everything_stands_out_from_what_is_behind_it() {
+        for theme in [Theme::LIGHT, Theme::DARK] {
+            for behind in [theme.background, theme.panel] {
+                for colour in theme.series {
+                    assert!(contrast(colour, behind) >= 3.0, "{colour} on {behind}");
+                }
+                assert!(contrast(theme.ink, behind) >= 7.0);
+                assert!(contrast(theme.muted, behind) >= 4.5);
+            }
+            for region in theme.regions {
+                assert!(contrast(theme.ink, region) >= 4.5, "ink on {region}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_page_defines_what_its_figures_use() {
+        let css = Theme::LIGHT.variables();
+        let page = Theme::PAGE;
+        let used = [page.panel, page.ink, page.muted, page.grid];
+        for colour in used.iter().chain(&page.series).chain(&page.regions) {
+            let name = colour.trim_start_matches("var(").trim_end_matches(')');
+            assert!(css.contains(&format!("{name}:#")), "{name} in {css}");
+        }
+    }
+
+    #[test]
+    fn grey_is_for_the_uncalibrated_alone() {
+        for slot in 1..50 {
+            assert_ne!(Theme::LIGHT.of(slot), Theme::LIGHT.of(0));
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! `cargo xtask browser`: the report in a real browser.
+//!
+//! A page of our own loads the demo's report into frames as narrow as a phone and as wide as a desk, sorts
+//! every table by every column, and writes down what went wrong; headless Chromium prints that page. No
+//! driver and no other package is needed.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, bail};
+
+/// What the browser is called, and the Debian package that has it.
+const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+const PACKAGE: &str = "chromium";
+
+/// For a run without a screen, without a sandbox (which root cannot have) and without the network.
+const FLAGS: [&str; 11] = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--enable-logging=stderr",
+];
+
+/// The checks, as a script of the page around the report.
+const CHECKS: &str = include_str!("browser/checks.html");
+
+/// Writes the demo's report, has it checked and leaves pictures of it in `target/browser`.
+///
+/// With `built` the program is taken as it is: building it alone would build its dependencies with other
+/// features than the tests do, a second time.
+pub fn run(built: bool) -> Result<()> {
+    let Some(browser) = browser()? else {
+        println!(
+            "== browser: SKIPPED. There is no Chromium, and no right to install it with apt-get."
+        );
+        println!("== browser: SKIPPED. The report was NOT tested; install the package {PACKAGE}.");
+        return Ok(());
+    };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    let folder = root
+        .context("xtask lies in the workspace")?
+        .join("target/browser");
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    std::fs::create_dir_all(&folder)?;
+    let demo = folder.join("demo");
+    if !built {
+        let build = Command::new(env!("CARGO"))
+            .args(["build", "--bin", "ordercal"])
+            .status();
+        if !build.context("cannot run cargo")?.success() {
+            bail!("the program cannot be built");
+        }
+    }
+    // Cargo puts both programs into the same folder, wherever that is.
+    let program = std::env::current_exe()?.with_file_name("ordercal");
+    let output = Command::new(&program)
+        .args(["demo", "--quiet", "--out"])
+        .arg(&demo)
+        .output()
+        .with_context(|| format!("cannot run {}", program.display()))?;
+    if !output.status.success() {
+        bail!(
+            "the demo failed: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    let report = demo.join("report.html");
+    let html = std::fs::read_to_string(&report).context("the demo left no report")?;
+    let page = folder.join("checks.html");
+    std::fs::write(&page, CHECKS.replace("\"REPORT\"", &script_string(&html)))?;
+
+    let browser = Browser {
+        program: browser,
+        folder,
+    };
+    let alone = browser.visit(&report, &["--dump-dom"])?;
+    no_complaints(&alone)?;
+    let checked = browser.visit(&page, &["--virtual-time-budget=60000", "--dump-dom"])?;
+    no_complaints(&checked)?;
+    let text = String::from_utf8_lossy(&checked.stdout);
+    let verdict = text
+        .split("<pre id=\"result\">")
+        .nth(1)
+        .and_then(|t| t.split("</pre>").next());
+    match verdict {
+        Some(verdict) if verdict.starts_with("fine: ") => println!("== browser: {verdict}"),
+        Some(problems) => bail!("the report does not work in a browser:\n{problems}"),
+        None => bail!("the checks did not come to an end"),
+    }
+    browser.pictures(&report)
+}
+
+struct Browser {
+    program: &'static str,
+    folder: PathBuf,
+}
+
+impl Browser {
+    /// Loads a page in a profile of its own.
+    fn visit(&self, page: &Path, flags: &[&str]) -> Result<Output> {
+        let profile = self.folder.join("profile");
+        let output = Command::new(self.program)
+            .args(FLAGS)
+            .arg(format!("--user-data-dir={}", profile.display()))
+            .args(flags)
+            .arg(format!("file://{}", page.display()))
+            .output()
+            .with_context(|| format!("cannot run {}", self.program))?;
+        std::fs::remove_dir_all(&profile).ok();
+        if !output.status.success() {
+            bail!(
+                "{} failed: {}",
+                self.program,
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+        Ok(output)
+    }
+
+    /// Pictures to look at: a desk by day and by night, and the page as it is printed.
+    fn pictures(&self, report: &Path) -> Result<()> {
+        let night = "--blink-settings=preferredColorScheme=0";
+        for (name, flags) in [
+            ("light", vec!["--window-size=1200,4200"]),
+            ("dark", vec!["--window-size=1200,4200", night]),
+        ] {
+            let picture = self.folder.join(format!("{name}.png"));
+            let target = format!("--screenshot={}", picture.display());
+            let mut flags = flags;
+            flags.push(&target);
+            self.visit(report, &flags)?;
+            if !picture.exists() {
+                bail!("no picture {} was made", picture.display());
+            }
+        }
+        let print = format!("--print-to-pdf={}", self.folder.join("print.pdf").display());
+        self.visit(report, &[&print])?;
+        println!("== browser: pictures are in {}", self.folder.display());
+        Ok(())
+    }
+}
+
+/// Nothing that a page says on the console is expected.
+fn no_complaints(output: &Output) -> Result<()> {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let said: Vec<&str> = text
+        .lines()
+        .filter(|line| line.contains(":CONSOLE"))
+        .collect();
+    if !said.is_empty() {
+        bail!("the page complains:\n{}", said.join("\n"));
+    }
+    Ok(())
+}
+
+/// Text as a string of a script inside a page.
+fn script_string(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    quoted.replace("</", "<\\/").replace("<!--", "<\\!--")
+}
+
+/// A browser that is there, or that can be made to be.
+fn browser() -> Result<Option<&'static str>> {
+    let present = || {
+        let runs = |name: &&str| {
+            let output = Command::new(name).arg("--version").output();
+            output.is_ok_and(|o| o.status.success())
+        };
+        NAMES.into_iter().find(|name| runs(name))
+    };
+    if let Some(name) = present() {
+        return Ok(Some(name));
+    }
+    let id = Command::new("id").arg("-u").output();
+    let root = id.is_ok_and(|o| String::from_utf8_lossy(&o.stdout).trim() == "0");
+    let apt = Command::new("apt-get").arg("--version").output().is_ok();
+    if !(root && apt) {
+        return Ok(None);
+    }
+    println!("== browser: apt-get install {PACKAGE}");
+    let install = || {
+        Command::new("apt-get")
+            .args(["install", "--yes", "--no-install-recommends", PACKAGE])
+            .stdout(std::process::Stdio::null())
+            .status()
+    };
+    // A new machine may not know its packages yet.
+    if !install().is_ok_and(|s| s.success()) {
+        Command::new("apt-get")
+            .arg("update")
+            .stdout(std::process::Stdio::null())
+            .status()
+            .context("cannot run apt-get update")?;
+        install().context("cannot run apt-get install")?;
+    }
+    Ok(present())
+}
