@@ -4,8 +4,10 @@
 //! every table by every column, and writes down what went wrong; headless Chromium prints that page. No
 //! driver and no other package is needed.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
@@ -27,6 +29,9 @@ const FLAGS: [&str; 11] = [
     "--host-resolver-rules=MAP * ~NOTFOUND",
     "--enable-logging=stderr",
 ];
+
+/// How long a page may take, on a machine that is busy with something else.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The checks, as a script of the page around the report.
 const CHECKS: &str = include_str!("browser/checks.html");
@@ -86,8 +91,8 @@ pub fn run(built: bool) -> Result<()> {
     no_complaints(&alone)?;
     let checked = browser.visit(&page, &["--virtual-time-budget=60000", "--dump-dom"])?;
     no_complaints(&checked)?;
-    let text = String::from_utf8_lossy(&checked.stdout);
-    let verdict = text
+    let verdict = checked
+        .page
         .split("<pre id=\"result\">")
         .nth(1)
         .and_then(|t| t.split("</pre>").next());
@@ -99,31 +104,57 @@ pub fn run(built: bool) -> Result<()> {
     browser.pictures(&report)
 }
 
+/// What a visit gave: the page as it ended, and what the browser had to say.
+struct Visit {
+    page: String,
+    said: String,
+}
+
 struct Browser {
     program: &'static str,
     folder: PathBuf,
 }
 
 impl Browser {
-    /// Loads a page in a profile of its own.
-    fn visit(&self, page: &Path, flags: &[&str]) -> Result<Output> {
+    /// Loads a page in a profile of its own; gives up on a browser that does not come back.
+    fn visit(&self, page: &Path, flags: &[&str]) -> Result<Visit> {
         let profile = self.folder.join("profile");
-        let output = Command::new(self.program)
+        let (out, err) = (self.folder.join("stdout"), self.folder.join("stderr"));
+        let mut child = Command::new(self.program)
             .args(FLAGS)
             .arg(format!("--user-data-dir={}", profile.display()))
             .args(flags)
             .arg(format!("file://{}", page.display()))
-            .output()
+            .stdout(File::create(&out)?)
+            .stderr(File::create(&err)?)
+            .spawn()
             .with_context(|| format!("cannot run {}", self.program))?;
+        let begin = Instant::now();
+        let status = loop {
+            if let Some(status) = child.try_wait()? {
+                break status;
+            }
+            if begin.elapsed() > PATIENCE {
+                child.kill().ok();
+                child.wait().ok();
+                bail!("{} did not come back in {PATIENCE:?}", self.program);
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        };
         std::fs::remove_dir_all(&profile).ok();
-        if !output.status.success() {
-            bail!(
-                "{} failed: {}",
-                self.program,
-                String::from_utf8_lossy(&output.stderr)
-            );
+        let read = |path: &Path| -> Result<String> {
+            let bytes = std::fs::read(path)?;
+            std::fs::remove_file(path)?;
+            Ok(String::from_utf8_lossy(&bytes).into_owned())
+        };
+        let visit = Visit {
+            page: read(&out)?,
+            said: read(&err)?,
+        };
+        if !status.success() {
+            bail!("{} failed: {}", self.program, visit.said);
         }
-        Ok(output)
+        Ok(visit)
     }
 
     /// Pictures to look at: a desk by day and by night, and the page as it is printed.
@@ -150,9 +181,9 @@ impl Browser {
 }
 
 /// Nothing that a page says on the console is expected.
-fn no_complaints(output: &Output) -> Result<()> {
-    let text = String::from_utf8_lossy(&output.stderr);
-    let said: Vec<&str> = text
+fn no_complaints(visit: &Visit) -> Result<()> {
+    let said: Vec<&str> = visit
+        .said
         .lines()
         .filter(|line| line.contains(":CONSOLE"))
         .collect();

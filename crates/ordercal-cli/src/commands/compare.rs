@@ -1,5 +1,6 @@
 //! `ordercal compare`: bundles × methods, as tables, figures and a report.
 
+pub mod bundle;
 pub mod figures;
 pub mod fit;
 pub mod outputs;
@@ -16,8 +17,9 @@ use serde_json::Value;
 use crate::args::{Common, CompareArgs};
 use crate::exit::Exit;
 use crate::printer::Printer;
+use bundle::{Bundle, Splits};
 use part::{Part, Store};
-use plan::{Bundle, Plan};
+use plan::Plan;
 
 /// Runs the command.
 pub fn run(args: &CompareArgs, common: &Common, printer: Printer) -> Result<Exit> {
@@ -51,6 +53,8 @@ fn measure_bundle(
     bar: &indicatif::ProgressBar,
 ) -> Result<Vec<Part>> {
     let mut parts = Vec::new();
+    // Read when something is missing; a run that has nothing left to do reads no rows.
+    let mut splits: Option<Splits> = None;
     for method in &plan.methods {
         bar.set_message(format!("{} {}", bundle.name, method.key()));
         let key = plan.part_key(bundle, method)?;
@@ -61,12 +65,16 @@ fn measure_bundle(
         let part = match stored {
             Some(part) => part,
             None => {
+                let splits = match &mut splits {
+                    Some(splits) => splits,
+                    empty => empty.insert(bundle.read()?),
+                };
                 let start = Instant::now();
-                let found = fit::fit(plan, bundle, method, bar)?;
+                let found = fit::fit(plan, &splits.calib, method, bar)?;
                 let seconds = start.elapsed().as_secs_f64();
-                let mut part = part::measure(&plan.measured, &bundle.test, &found, key)?;
+                let mut part = part::measure(&plan.measured, &splits.test, &found, key)?;
                 if let Some(store) = store.as_deref_mut() {
-                    let model = fit::saved(&found, &bundle.calib);
+                    let model = fit::saved(&found, &splits.calib);
                     store.keep(&bundle.file_name, &part, model.as_ref(), seconds)?;
                 }
                 part.seconds = Some(seconds);
@@ -82,9 +90,9 @@ fn measure_bundle(
 fn dataset_of(bundle: &Bundle, parts: &[Part]) -> DatasetResult {
     DatasetResult {
         name: bundle.name.clone(),
-        n_calib: bundle.calib.rows(),
-        n_test: bundle.test.rows(),
-        classes: bundle.test.classes(),
+        n_calib: bundle.n_calib,
+        n_test: bundle.n_test,
+        classes: bundle.classes,
         methods: parts.iter().map(Part::result).collect(),
     }
 }

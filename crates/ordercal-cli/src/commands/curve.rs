@@ -10,7 +10,8 @@ use ordercal::metrics::{Metric, MetricOptions, Predictions, evaluate};
 use ordercal::{Dataset, Method, Rng, ScoreKind};
 use serde_json::json;
 
-use super::compare::plan::{Bundle, methods_of, metrics_of};
+use super::compare::bundle::Bundle;
+use super::compare::plan::{methods_of, metrics_of};
 use crate::args::{Common, CurveArgs, Over};
 use crate::exit::Exit;
 use crate::input::at;
@@ -81,17 +82,18 @@ pub fn run(args: &CurveArgs, common: &Common, printer: Printer) -> Result<Exit> 
             }
         }
     }
-    let bundle = Bundle::load(&args.bundle, args.kind.map(ScoreKind::from))?;
+    let bundle = Bundle::check_one(&args.bundle, args.kind.map(ScoreKind::from))?;
     let mut sweep = Sweep {
         name: bundle.name.clone(),
         over: args.over,
-        n_calib: bundle.calib.rows(),
-        n_test: bundle.test.rows(),
-        classes: bundle.test.classes(),
+        n_calib: bundle.n_calib,
+        n_test: bundle.n_test,
+        classes: bundle.classes,
         metrics,
         points: Vec::new(),
     };
-    let (calib, test) = (bundle.calib.dataset()?, bundle.test.dataset()?);
+    let splits = bundle.read()?;
+    let (calib, test) = (splits.calib.dataset()?, splits.test.dataset()?);
     let bar = printer.progress(0, "curve");
     let swept = match args.over {
         Over::CalibSize => {
@@ -103,7 +105,7 @@ pub fn run(args: &CurveArgs, common: &Common, printer: Printer) -> Result<Exit> 
         Over::OdirLambda => by_lambda(&mut sweep, &methods, (&calib, &test), &bar),
     };
     bar.finish_and_clear();
-    swept.map_err(|e| at(bundle.calib.path(), e))?;
+    swept.map_err(|e| at(splits.calib.path(), e))?;
     if let Some(folder) = &args.out {
         output::write(folder, &sweep)?;
     }

@@ -12,11 +12,11 @@ use ordercal_io::{DataRef, load, write_atomically};
 use ordercal_report::{Comparison, DataSource, DatasetResult, UNCALIBRATED};
 use serde_json::{Value, json};
 
+use super::compare::bundle::sha256;
 use super::compare::figures::drawings;
 use super::compare::fit::saved;
 use super::compare::outputs::{self, About};
 use super::compare::part::{self, Part};
-use super::compare::plan::sha256;
 use super::fit::fit;
 use crate::args::{Common, DemoArgs};
 use crate::config::with_seed;
@@ -207,10 +207,12 @@ fn write_report(
     calibrated: Vec<(DatasetResult, Vec<Part>)>,
 ) -> Result<()> {
     let seed = common.seed.unwrap_or(BootstrapOptions::default().seed);
-    let source = |bundle: &Bundle| DataSource {
-        name: bundle.name.to_owned(),
-        file: format!("{}.npz, inside the program: {}", bundle.name, bundle.about),
-        sha256: sha256(bundle.bytes),
+    let source = |bundle: &Bundle| -> Result<DataSource> {
+        Ok(DataSource {
+            name: bundle.name.to_owned(),
+            file: format!("{}.npz, inside the program: {}", bundle.name, bundle.about),
+            sha256: sha256(bundle.bytes)?,
+        })
     };
     let run = [
         ("command", format!("ordercal demo --seed {seed}")),
@@ -219,7 +221,7 @@ fn write_report(
     ];
     let about = About {
         title: "The ordercal demo: two classifiers, calibrated".to_owned(),
-        sources: BUNDLES.iter().map(source).collect(),
+        sources: BUNDLES.iter().map(source).collect::<Result<_>>()?,
         file_names: BUNDLES.iter().map(|b| b.name.to_owned()).collect(),
         class_names: BUNDLES.iter().map(|_| None).collect(),
         run: run.into_iter().map(|(n, v)| (n.to_owned(), v)).collect(),

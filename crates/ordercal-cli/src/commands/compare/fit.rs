@@ -10,7 +10,7 @@ use ordercal_io::{LoadedData, SavedModel};
 use ordercal_report::UNCALIBRATED;
 use serde_json::{Value, json};
 
-use super::plan::{Bundle, Plan};
+use super::plan::Plan;
 use crate::input::at;
 
 /// A model as it goes into a file; there is nothing to keep of what was not calibrated.
@@ -36,12 +36,13 @@ pub fn chosen(found: &Found) -> serde_json::Result<Value> {
 }
 
 /// Fits, telling the bar how it goes.
-pub fn fit(plan: &Plan, bundle: &Bundle, method: &Method, bar: &ProgressBar) -> Result<Found> {
-    let data = bundle.calib.dataset()?;
+pub fn fit(plan: &Plan, calib: &LoadedData, method: &Method, bar: &ProgressBar) -> Result<Found> {
+    let data = calib.dataset()?;
+    let name = calib.path().file_stem().unwrap_or_default();
+    let name = name.to_string_lossy();
     let watch = |progress: &Progress| {
         bar.set_message(format!(
-            "{} {}: step {} of {}, loss {:.4}",
-            bundle.name,
+            "{name} {}: step {} of {}, loss {:.4}",
             method.key(),
             progress.iteration,
             progress.of,
@@ -50,5 +51,5 @@ pub fn fit(plan: &Plan, bundle: &Bundle, method: &Method, bar: &ProgressBar) -> 
         ControlFlow::Continue(())
     };
     let found = search(method, &data, &plan.search, &watch);
-    found.map_err(|e| at(bundle.calib.path(), format_args!("{}: {e}", method.key())))
+    found.map_err(|e| at(calib.path(), format_args!("{}: {e}", method.key())))
 }

@@ -1,23 +1,17 @@
 //! From what was typed to what is to be computed.
 
-use std::collections::BTreeMap;
-use std::ffi::OsStr;
-use std::path::Path;
-
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow};
 use ordercal::metrics::{BootstrapOptions, Metric, MetricOptions};
 use ordercal::select::{Effort, Search};
 use ordercal::{Method, ScoreKind};
-use ordercal_io::{DataRef, LabelNeed, LoadedData, ReadOptions};
-use ordercal_report::{DataSource, UNCALIBRATED};
+use ordercal_report::UNCALIBRATED;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
+use super::bundle::Bundle;
 use super::outputs::About;
 use crate::args::{Common, CompareArgs};
 use crate::config::{unknown_method, with_seed};
 use crate::fail_if::metric;
-use crate::input::at;
 use crate::measure;
 
 /// What is compared if nobody says: those that keep the order, then the main free ones.
@@ -48,19 +42,6 @@ const METRICS: [Metric; 7] = [
     Metric::Brier,
     Metric::Accuracy,
 ];
-
-/// A file with both splits, in memory.
-pub struct Bundle {
-    /// What it is called in tables.
-    pub name: String,
-    /// The same as part of file names.
-    pub file_name: String,
-    /// What methods are fitted on.
-    pub calib: LoadedData,
-    /// What they are measured on.
-    pub test: LoadedData,
-    source: DataSource,
-}
 
 /// All that decides the numbers.
 pub struct Plan {
@@ -109,13 +90,7 @@ impl Plan {
             bootstrap,
         };
         let kind = args.kind.map(ScoreKind::from);
-        let references: Vec<DataRef> = args.bundles.iter().map(DataRef::parse).collect();
-        distinct(&references)?;
-        let names = names(&references);
-        let mut bundles = Vec::new();
-        for (reference, (name, file_name)) in references.iter().zip(names) {
-            bundles.push(Bundle::read(reference, name, file_name, kind)?);
-        }
+        let bundles = Bundle::check_all(&args.bundles, kind)?;
         Ok(Self {
             command: command(args, &methods, &metrics, seed),
             bundles,
@@ -164,78 +139,13 @@ impl Plan {
             title: "Calibration methods compared".to_owned(),
             sources: self.bundles.iter().map(|b| b.source.clone()).collect(),
             file_names: self.bundles.iter().map(|b| b.file_name.clone()).collect(),
-            class_names: self
-                .bundles
-                .iter()
-                .map(|b| b.calib.class_names().map(<[String]>::to_vec))
-                .collect(),
+            class_names: self.bundles.iter().map(|b| b.class_names.clone()).collect(),
             run: run
                 .into_iter()
                 .map(|(name, value)| (name.to_owned(), value))
                 .collect(),
         }
     }
-}
-
-impl Bundle {
-    /// Reads a single file.
-    pub fn load(file: &OsStr, kind: Option<ScoreKind>) -> Result<Self> {
-        let reference = DataRef::parse(file);
-        let (name, file_name) = names(std::slice::from_ref(&reference)).remove(0);
-        Self::read(&reference, name, file_name, kind)
-    }
-
-    fn read(
-        reference: &DataRef,
-        name: String,
-        file_name: String,
-        kind: Option<ScoreKind>,
-    ) -> Result<Self> {
-        let path = reference.path();
-        if let Some(split) = reference.split() {
-            bail!(
-                "{}#{split}: compare takes the whole file, with its splits calib and test",
-                path.display()
-            );
-        }
-        let options = || {
-            ReadOptions::default()
-                .with_kind(kind)
-                .with_labels(LabelNeed::Required)
-        };
-        let split = |name: &str| LoadedData::read(&reference.clone().with_split(name), options());
-        let (calib, test) = (split("calib")?, split("test")?);
-        if calib.classes() != test.classes() {
-            bail!(
-                "{}: the split calib has {} classes, but test has {}",
-                path.display(),
-                calib.classes(),
-                test.classes()
-            );
-        }
-        // Labels are checked before anything takes long.
-        calib.dataset()?;
-        test.dataset()?;
-        let bytes = std::fs::read(path).map_err(|e| at(path, e))?;
-        let source = DataSource {
-            name: name.clone(),
-            file: path.to_string_lossy().into_owned(),
-            sha256: sha256(&bytes),
-        };
-        Ok(Self {
-            name,
-            file_name,
-            calib,
-            test,
-            source,
-        })
-    }
-}
-
-/// The SHA-256 of bytes, in hexadecimal.
-pub fn sha256(bytes: &[u8]) -> String {
-    let digest = Sha256::digest(bytes);
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The methods by their keys, `uncalibrated` first and each once.
@@ -277,46 +187,6 @@ pub fn metrics_of(keys: Option<&[String]>) -> Result<Vec<Metric>> {
         }
     }
     Ok(metrics)
-}
-
-/// What bundles are called: by their files, or by whole paths where those are the same; and the same
-/// with nothing in it that a file name should not hold.
-fn names(references: &[DataRef]) -> Vec<(String, String)> {
-    let stem = |path: &Path| {
-        let name = path
-            .file_name()
-            .unwrap_or(path.as_os_str())
-            .to_string_lossy();
-        // All that follows the first point is about the format, as in a.csv.gz; hidden files begin with one.
-        let end = name.char_indices().skip(1).find(|(_, c)| *c == '.');
-        name[..end.map_or(name.len(), |(at, _)| at)].to_owned()
-    };
-    let mut count: BTreeMap<String, usize> = BTreeMap::new();
-    for reference in references {
-        *count.entry(stem(reference.path())).or_default() += 1;
-    }
-    let mut taken = Vec::new();
-    let mut named = Vec::new();
-    for reference in references {
-        let name = match stem(reference.path()) {
-            name if count[&name] > 1 => reference.path().display().to_string(),
-            name => name,
-        };
-        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+');
-        let safe: String = name
-            .chars()
-            .map(|c| if plain(c) { c } else { '_' })
-            .collect();
-        let mut file_name = safe.clone();
-        let mut next = 2;
-        while taken.contains(&file_name) {
-            file_name = format!("{safe}-{next}");
-            next += 1;
-        }
-        taken.push(file_name.clone());
-        named.push((name, file_name));
-    }
-    named
 }
 
 /// The command that gives these numbers: without where they go, and whether they were resumed.
@@ -364,43 +234,13 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// A file that is given twice would count twice in every average.
-fn distinct(references: &[DataRef]) -> Result<()> {
-    for (place, reference) in references.iter().enumerate() {
-        let path = reference.path();
-        if references[..place].iter().any(|r| r.path() == path) {
-            bail!("{}: the bundle is given twice", path.display());
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_bundles_apart() {
-        let of = |paths: &[&str]| names(&paths.iter().map(DataRef::new).collect::<Vec<_>>());
-        assert_eq!(of(&["x/a.npz", "b.npz"])[0], ("a".into(), "a".into()));
-        let twice = of(&["x/a.npz", "y/a.npz", "x:a.npz"]);
-        assert_eq!(twice[0], ("x/a.npz".into(), "x_a_npz".into()));
-        assert_eq!(twice[1], ("y/a.npz".into(), "y_a_npz".into()));
-        let files: Vec<&String> = twice.iter().map(|(_, file)| file).collect();
-        assert!(files[0] != files[2] && files[1] != files[2]);
-        assert_eq!(of(&["set.one.csv.gz"])[0].0, "set");
-    }
-
-    #[test]
     fn commands_can_be_pasted_into_a_shell() {
         assert_eq!(quoted("a/b.npz"), "a/b.npz");
         assert_eq!(quoted("my file's"), "'my file'\\''s'");
-    }
-
-    #[test]
-    fn the_same_file_twice_is_a_mistake() {
-        let twice = [DataRef::new("a.npz"), DataRef::new("a.npz")];
-        assert!(distinct(&twice).is_err());
-        assert!(distinct(&twice[..1]).is_ok());
     }
 }

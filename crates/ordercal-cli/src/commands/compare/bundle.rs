@@ -1,0 +1,221 @@
+//! Files with a split to fit on and a split to measure on.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use ordercal::ScoreKind;
+use ordercal_io::{DataRef, LabelNeed, LoadedData, ReadOptions};
+use ordercal_report::DataSource;
+use sha2::{Digest, Sha256};
+
+use crate::input::at;
+
+/// A file with the splits `calib` and `test`, found to be in order.
+pub struct Bundle {
+    /// What it is called in tables.
+    pub name: String,
+    /// The same as part of file names.
+    pub file_name: String,
+    /// Rows to fit on.
+    pub n_calib: usize,
+    /// Rows to measure on.
+    pub n_test: usize,
+    /// K.
+    pub classes: usize,
+    /// What the classes are called, if that is known.
+    pub class_names: Option<Vec<String>>,
+    /// Where it is, and which bytes it has.
+    pub source: DataSource,
+    reference: DataRef,
+    kind: Option<ScoreKind>,
+}
+
+/// The splits of a bundle, in memory.
+pub struct Splits {
+    /// What methods are fitted on.
+    pub calib: LoadedData,
+    /// What they are measured on.
+    pub test: LoadedData,
+}
+
+impl Bundle {
+    /// Checks every file before anything takes long. Only one of them is in memory at a time.
+    pub fn check_all(files: &[OsString], kind: Option<ScoreKind>) -> Result<Vec<Self>> {
+        let references: Vec<DataRef> = files.iter().map(DataRef::parse).collect();
+        distinct(&references)?;
+        let named = names(&references);
+        let pairs = references.into_iter().zip(named);
+        pairs
+            .map(|(reference, names)| Self::check(reference, names, kind))
+            .collect()
+    }
+
+    /// Checks a single file.
+    pub fn check_one(file: &OsStr, kind: Option<ScoreKind>) -> Result<Self> {
+        let reference = DataRef::parse(file);
+        let named = names(std::slice::from_ref(&reference)).remove(0);
+        Self::check(reference, named, kind)
+    }
+
+    fn check(
+        reference: DataRef,
+        (name, file_name): (String, String),
+        kind: Option<ScoreKind>,
+    ) -> Result<Self> {
+        let path = reference.path();
+        if let Some(split) = reference.split() {
+            bail!(
+                "{}#{split}: the whole file is needed, with its splits calib and test",
+                path.display()
+            );
+        }
+        let Splits { calib, test } = read(&reference, kind)?;
+        if calib.classes() != test.classes() {
+            bail!(
+                "{}: the split calib has {} classes, but test has {}",
+                path.display(),
+                calib.classes(),
+                test.classes()
+            );
+        }
+        calib.dataset()?;
+        test.dataset()?;
+        let source = DataSource {
+            name: name.clone(),
+            file: path.to_string_lossy().into_owned(),
+            sha256: sha256(File::open(path).map_err(|e| at(path, e))?).map_err(|e| at(path, e))?,
+        };
+        Ok(Self {
+            name,
+            file_name,
+            n_calib: calib.rows(),
+            n_test: test.rows(),
+            classes: test.classes(),
+            class_names: calib.class_names().map(<[String]>::to_vec),
+            source,
+            reference,
+            kind,
+        })
+    }
+
+    /// Reads both splits.
+    pub fn read(&self) -> Result<Splits> {
+        read(&self.reference, self.kind)
+    }
+}
+
+fn read(reference: &DataRef, kind: Option<ScoreKind>) -> Result<Splits> {
+    let split = |name: &str| {
+        let options = ReadOptions::default()
+            .with_kind(kind)
+            .with_labels(LabelNeed::Required);
+        LoadedData::read(&reference.clone().with_split(name), options)
+    };
+    Ok(Splits {
+        calib: split("calib")?,
+        test: split("test")?,
+    })
+}
+
+/// The SHA-256 of bytes, in hexadecimal.
+pub fn sha256(mut bytes: impl Read) -> std::io::Result<String> {
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match bytes.read(&mut buffer)? {
+            0 => break,
+            count => hash.update(&buffer[..count]),
+        }
+    }
+    Ok(hash
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
+}
+
+/// What bundles are called: by their files, or by whole paths where those are the same; and the same
+/// with nothing in it that a file name should not hold.
+fn names(references: &[DataRef]) -> Vec<(String, String)> {
+    let stem = |path: &Path| {
+        let name = path
+            .file_name()
+            .unwrap_or(path.as_os_str())
+            .to_string_lossy();
+        // All that follows the first point is about the format, as in a.csv.gz; hidden files begin with one.
+        let end = name.char_indices().skip(1).find(|(_, c)| *c == '.');
+        name[..end.map_or(name.len(), |(at, _)| at)].to_owned()
+    };
+    let mut count: BTreeMap<String, usize> = BTreeMap::new();
+    for reference in references {
+        *count.entry(stem(reference.path())).or_default() += 1;
+    }
+    let mut taken = Vec::new();
+    let mut named = Vec::new();
+    for reference in references {
+        let name = match stem(reference.path()) {
+            name if count[&name] > 1 => reference.path().display().to_string(),
+            name => name,
+        };
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+');
+        let safe: String = name
+            .chars()
+            .map(|c| if plain(c) { c } else { '_' })
+            .collect();
+        let mut file_name = safe.clone();
+        let mut next = 2;
+        while taken.contains(&file_name) {
+            file_name = format!("{safe}-{next}");
+            next += 1;
+        }
+        taken.push(file_name.clone());
+        named.push((name, file_name));
+    }
+    named
+}
+
+/// A file that is given twice would count twice in every average.
+fn distinct(references: &[DataRef]) -> Result<()> {
+    for (place, reference) in references.iter().enumerate() {
+        let path = reference.path();
+        if references[..place].iter().any(|r| r.path() == path) {
+            bail!("{}: the bundle is given twice", path.display());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_bundles_apart() {
+        let of = |paths: &[&str]| names(&paths.iter().map(DataRef::new).collect::<Vec<_>>());
+        assert_eq!(of(&["x/a.npz", "b.npz"])[0], ("a".into(), "a".into()));
+        let twice = of(&["x/a.npz", "y/a.npz", "x:a.npz"]);
+        assert_eq!(twice[0], ("x/a.npz".into(), "x_a_npz".into()));
+        assert_eq!(twice[1], ("y/a.npz".into(), "y_a_npz".into()));
+        let files: Vec<&String> = twice.iter().map(|(_, file)| file).collect();
+        assert!(files[0] != files[2] && files[1] != files[2]);
+        assert_eq!(of(&["set.one.csv.gz"])[0].0, "set");
+    }
+
+    #[test]
+    fn the_same_file_twice_is_a_mistake() {
+        let twice = [DataRef::new("a.npz"), DataRef::new("a.npz")];
+        assert!(distinct(&twice).is_err());
+        assert!(distinct(&twice[..1]).is_ok());
+    }
+
+    #[test]
+    fn the_hash_is_the_known_one() {
+        // The example of the standard, FIPS 180-4.
+        let known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(sha256(&b"abc"[..]).unwrap(), known);
+    }
+}
