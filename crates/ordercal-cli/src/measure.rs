@@ -224,6 +224,8 @@ fn cell(measured: &Measured, metric: Metric) -> String {
         return format!("{value:.4} ({low:.3}–{high:.3})");
     }
     match measured.bounds.get(&metric) {
+        // A bound for the worst case says nothing if it is larger than the value.
+        Some(bound) if *bound > value => format!("≈ {value:.4}"),
         Some(bound) => format!("{value:.4} ± {bound:.4}"),
         None => format!("{value:.4}"),
     }

@@ -73,7 +73,7 @@ pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exi
     printer.remark(format_args!("{n} rows of {classes} classes"));
     printer.result(tables(&rows, &shown));
     if rows.iter().any(|row| !row.bounds.is_empty()) {
-        printer.remark("(±: the rows were not kept; the exact value is within this)");
+        printer.remark("(rows were not kept: ± holds the exact value, ≈ is close to it as a rule)");
     }
     explain(&rows, printer);
     Ok(check(&limits, &rows[rows.len() - 1].values, printer))
