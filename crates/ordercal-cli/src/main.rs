@@ -50,6 +50,7 @@ fn run(cli: &Cli) -> Result<Exit> {
         Command::Apply(args) => commands::apply::run(args, printer),
         Command::Evaluate(args) => commands::evaluate::run(args, &cli.common, printer),
         Command::Merge(args) => commands::merge::run(args, printer),
+        Command::Export(args) => commands::export::run(args, printer),
         Command::Inspect(args) => commands::inspect::run(args, printer),
         Command::Completions { shell } => Ok(commands::completions::run(*shell)),
     }
