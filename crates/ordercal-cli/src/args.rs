@@ -205,7 +205,9 @@ pub struct ApplyArgs {
 #[command(
     after_help = "Metrics: accuracy top5 nll brier ece mce adaptive_ece classwise_ece \
                         classwise_ece_sum debiased_ece\nmarginal_ce ks sm_ece.\n\
-                        Of a bundle without #SPLIT the split `test` is taken.\n\n\
+                        Of a bundle without #SPLIT the split `test` is taken.\n\
+                        Above 33 million scores the rows are not kept in memory, unless --bootstrap needs them:\n\
+                        metrics that sort rows are then given with a bound on their error.\n\n\
                         Examples:\n  ordercal evaluate scores.npz#test --model m.safetensors --bootstrap 1000\n  \
                         ordercal evaluate probs.csv --kind probs --metrics ece,nll --fail-if 'ece>0.02'"
 )]

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::args::{Common, FitArgs};
 use crate::input::at;
-use crate::nearest::nearest;
+use ordercal_io::nearest;
 
 /// What is fitted if nobody says.
 const DEFAULT_METHOD: &str = "oi";

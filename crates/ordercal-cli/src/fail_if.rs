@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Result, anyhow};
 use ordercal::metrics::Metric;
 
-use crate::nearest::nearest;
+use ordercal_io::nearest;
 
 /// A condition under which a run counts as failed.
 #[derive(Debug, Clone, Copy, PartialEq)]

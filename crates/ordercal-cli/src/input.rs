@@ -23,6 +23,7 @@ pub enum Input {
 pub struct Source {
     input: Input,
     kind: Option<ScoreKind>,
+    class_names: Option<Vec<String>>,
 }
 
 impl Source {
@@ -41,7 +42,11 @@ impl Source {
             }
             (None, None, _) => return Err(anyhow!("no data was given; name a file, or --logits")),
         };
-        Ok(Self { input, kind })
+        Ok(Self {
+            input,
+            kind,
+            class_names: None,
+        })
     }
 
     /// The file with the scores.
@@ -52,26 +57,38 @@ impl Source {
         }
     }
 
+    /// Labels that are names are looked up among these, the classes of a model.
+    #[must_use]
+    pub fn with_class_names(self, class_names: Option<Vec<String>>) -> Self {
+        Self {
+            class_names,
+            ..self
+        }
+    }
+
     /// Scores and labels, whole.
     pub fn load(&self) -> Result<LoadedData> {
-        let options = ReadOptions::default()
-            .with_kind(self.kind)
-            .with_labels(LabelNeed::Required);
+        let options = self.options(LabelNeed::Required);
         Ok(match &self.input {
             Input::Single(data) => LoadedData::read(data, options)?,
-            Input::Pair(scores, labels) => ordercal_io::load_pair(scores, labels, self.kind)?,
+            Input::Pair(scores, labels) => LoadedData::read_pair(scores, labels, options)?,
         })
     }
 
     /// Scores, chunk by chunk, with labels if they are needed.
     pub fn open(&self, labels: LabelNeed) -> Result<RowReader> {
-        let options = ReadOptions::default()
-            .with_kind(self.kind)
-            .with_labels(labels);
+        let options = self.options(labels);
         Ok(match &self.input {
             Input::Single(data) => RowReader::open(data, options)?,
             Input::Pair(scores, labels) => RowReader::open_pair(scores, labels, options)?,
         })
+    }
+
+    fn options(&self, labels: LabelNeed) -> ReadOptions {
+        ReadOptions::default()
+            .with_kind(self.kind)
+            .with_labels(labels)
+            .with_class_names(self.class_names.clone())
     }
 }
 

@@ -7,8 +7,8 @@ mod exit;
 mod fail_if;
 mod input;
 mod measure;
-mod nearest;
 mod printer;
+mod stream;
 mod verdict;
 
 use anyhow::{Context, Result};

@@ -53,6 +53,8 @@ pub struct Measured {
     pub rows: usize,
     /// Every metric that was computed.
     pub values: BTreeMap<Metric, f64>,
+    /// How far a value may be from the exact one, where it is not exact.
+    pub bounds: BTreeMap<Metric, f64>,
     /// 95% intervals, if they were asked for.
     pub intervals: BTreeMap<Metric, [f64; 2]>,
     /// How many predictions differ from those of the scores.
@@ -68,12 +70,16 @@ impl Measured {
             let entries = metrics.iter().filter_map(|m| Some((m.key(), value(*m)?)));
             entries.map(|(key, v)| (key.to_owned(), v)).collect()
         };
-        json!({
+        let mut value = json!({
             "name": self.name,
             "metrics": pick(&|m| self.values.get(&m).map(|v| json!(v))),
             "interval": pick(&|m| self.intervals.get(&m).map(|v| json!(v))),
             "changed_predictions": self.changed,
-        })
+        });
+        if !self.bounds.is_empty() {
+            value["error_bound"] = pick(&|m| self.bounds.get(&m).map(|v| json!(v))).into();
+        }
+        value
     }
 }
 
@@ -145,6 +151,7 @@ fn measure(
         name: name.to_owned(),
         rows: predictions.rows(),
         values,
+        bounds: BTreeMap::new(),
         intervals,
         changed,
         gap,
@@ -152,7 +159,7 @@ fn measure(
 }
 
 /// How many rows have another most probable class than their scores say; the first of several counts.
-fn changed_predictions(data: &Dataset<'_>, probs: ArrayView2<'_, f64>) -> usize {
+pub fn changed_predictions(data: &Dataset<'_>, probs: ArrayView2<'_, f64>) -> usize {
     probs
         .rows()
         .into_iter()
@@ -179,7 +186,11 @@ pub fn tables(rows: &[Measured], metrics: &[Metric]) -> String {
     let Some((first, rest)) = rows.split_first() else {
         return String::new();
     };
-    let at_once = if first.intervals.is_empty() { 5 } else { 2 };
+    let at_once = match (first.intervals.is_empty(), first.bounds.is_empty()) {
+        (true, true) => 5,
+        (true, false) => 3,
+        (false, _) => 2,
+    };
     let groups: Vec<&[Measured]> = if rest.is_empty() {
         vec![rest]
     } else {
@@ -209,8 +220,11 @@ pub fn tables(rows: &[Measured], metrics: &[Metric]) -> String {
 
 fn cell(measured: &Measured, metric: Metric) -> String {
     let value = measured.values.get(&metric).copied().unwrap_or(f64::NAN);
-    match measured.intervals.get(&metric) {
-        Some([low, high]) => format!("{value:.4} ({low:.3}–{high:.3})"),
+    if let Some([low, high]) = measured.intervals.get(&metric) {
+        return format!("{value:.4} ({low:.3}–{high:.3})");
+    }
+    match measured.bounds.get(&metric) {
+        Some(bound) => format!("{value:.4} ± {bound:.4}"),
         None => format!("{value:.4}"),
     }
 }

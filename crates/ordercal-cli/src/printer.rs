@@ -35,10 +35,10 @@ impl Printer {
         }
     }
 
-    /// A line that helps to understand; `--quiet` and `--json` leave it out.
+    /// A line that helps to understand; `--quiet` and `--json` leave it out. Long ones are wrapped.
     pub fn remark(self, line: impl Display) {
         if !self.json && !self.quiet {
-            say(io::stdout(), line);
+            say(io::stdout(), wrap(&line.to_string()));
         }
     }
 
@@ -79,6 +79,30 @@ fn say(mut to: impl Write, line: impl Display) {
     let _ = writeln!(to, "{line}");
 }
 
+/// Breaks lines at spaces so that they fit; what follows is indented.
+fn wrap(text: &str) -> String {
+    let mut wrapped = String::new();
+    for (place, line) in text.split('\n').enumerate() {
+        if place > 0 {
+            wrapped.push('\n');
+        }
+        let mut width = 0;
+        for (place, word) in line.split(' ').enumerate() {
+            let length = word.chars().count();
+            if place > 0 && width + 1 + length > usize::from(WIDTH) {
+                wrapped.push_str("\n   ");
+                width = 3;
+            } else if place > 0 {
+                wrapped.push(' ');
+                width += 1;
+            }
+            wrapped.push_str(word);
+            width += length;
+        }
+    }
+    wrapped
+}
+
 /// A table whose first column holds names and whose others hold numbers.
 pub fn table(header: Vec<String>, rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
@@ -101,4 +125,25 @@ pub fn table(header: Vec<String>, rows: Vec<Vec<String>>) -> String {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_are_wrapped_and_short_ones_are_left_alone() {
+        assert_eq!(wrap("\na b  c"), "\na b  c");
+        let long = format!("1. {}", "word ".repeat(30));
+        let wrapped = wrap(&long);
+        assert!(
+            wrapped.lines().all(|line| line.chars().count() <= 80),
+            "{wrapped}"
+        );
+        assert_eq!(wrapped.lines().count(), 2);
+        assert_eq!(wrapped.split_whitespace().count(), 31);
+        // A word that is too long stays whole.
+        let path = "x".repeat(100);
+        assert_eq!(wrap(&path), path);
+    }
 }

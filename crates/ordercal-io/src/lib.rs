@@ -68,6 +68,7 @@ pub use error::{Error, Result};
 pub use inspect::{Contents, SetInfo, inspect};
 pub use loaded::{LoadedData, load, load_pair};
 pub use model_file::{FORMAT_VERSION, SavedModel};
+pub use nearest::nearest;
 pub use onnx::{OnnxError, export_onnx, onnx_bytes};
 pub use reader::{LabelNeed, ReadOptions, RowReader};
 pub use rows::{Rows, ScoreMatrix};

@@ -26,6 +26,15 @@ impl LoadedData {
         Self::collect(RowReader::open(data, options)?)
     }
 
+    /// The same with the labels in a second file.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or the two do not fit together.
+    pub fn read_pair(scores: &Path, labels: &Path, options: ReadOptions) -> Result<Self> {
+        let options = options.with_chunk_rows(usize::MAX);
+        Self::collect(RowReader::open_pair(scores, labels, options)?)
+    }
+
     fn collect(reader: RowReader) -> Result<Self> {
         let class_names = reader.class_names().map(<[String]>::to_vec);
         let rows = reader.collect_rows()?;
@@ -122,8 +131,5 @@ pub fn load(data: &DataRef, kind: Option<ScoreKind>) -> Result<LoadedData> {
 /// # Errors
 /// If a file cannot be read, or the two do not fit together.
 pub fn load_pair(scores: &Path, labels: &Path, kind: Option<ScoreKind>) -> Result<LoadedData> {
-    let options = ReadOptions::default()
-        .with_kind(kind)
-        .with_chunk_rows(usize::MAX);
-    LoadedData::collect(RowReader::open_pair(scores, labels, options)?)
+    LoadedData::read_pair(scores, labels, ReadOptions::default().with_kind(kind))
 }

@@ -107,7 +107,7 @@ impl SavedModel {
             let (dtype, count) = append(&values, &mut data);
             let offsets = [start, data.len()];
             let info = json!({"dtype": dtype, "shape": [count], "data_offsets": offsets});
-            header.insert(name.to_owned(), info);
+            header.insert(name, info);
         }
         let mut header = to_json(&header).into_bytes();
         // The format wants the data aligned.

@@ -2,10 +2,7 @@
 
 /// The candidate that takes the fewest edits to reach from `wanted`, unless that is more than a third of
 /// its length (at least 2): a suggestion must be plausible.
-pub(crate) fn nearest<'a>(
-    wanted: &str,
-    candidates: impl Iterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(wanted: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .map(|candidate| (edits(wanted, candidate), candidate))
         .filter(|(edits, candidate)| *edits <= (candidate.chars().count() / 3).max(2))

@@ -75,9 +75,9 @@ impl ReadOptions {
 
     /// Gives the names of the classes.
     #[must_use]
-    pub fn with_class_names(self, names: Vec<String>) -> Self {
+    pub fn with_class_names(self, names: impl Into<Option<Vec<String>>>) -> Self {
         Self {
-            class_names: Some(names),
+            class_names: names.into(),
             ..self
         }
     }

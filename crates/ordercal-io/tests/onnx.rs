@@ -1,6 +1,6 @@
 //! Models as ONNX: every form that has a graph passes the exporter's own check; the others are refused.
 
-use ordercal::{Method, Model, Rng, ScoreKind, Sms};
+use ordercal::{ChainModel, Method, MixtureModel, Model, OrderedModel, Rng, ScoreKind, Sms};
 use ordercal_io::{Error, OnnxError, export_onnx, onnx_bytes};
 use ordercal_testkit::models::wild;
 use ordercal_testkit::rows::overconfident_data;
@@ -46,6 +46,21 @@ fn models_nobody_would_fit_keep_every_prediction() {
             let written = onnx_bytes(&model, ScoreKind::Logits);
             assert!(written.is_ok(), "{index}, {classes}: {:?}", written.err());
         }
+    }
+}
+
+#[test]
+fn mixtures_and_chains_are_composed_of_their_members() {
+    let model = |key: &str| fit(Method::from_key(key).unwrap(), 6);
+    let folds = MixtureModel::average(vec![model("oi"), model("ts"), model("diag")]).unwrap();
+    let chain = ChainModel::new(model("sms"), model("oi")).unwrap();
+    let projected = OrderedModel::new(chain.clone().into(), 0.7).unwrap();
+    let members = vec![(0.5, folds.clone().into()), (0.3, projected.into())];
+    let mixture = MixtureModel::new(members).unwrap();
+    let polished = ChainModel::new(mixture, model("ts")).unwrap();
+    for model in [folds.into(), chain.into(), Model::from(polished)] {
+        let written = onnx_bytes(&model, ScoreKind::Logits);
+        assert!(written.is_ok(), "{:?}", written.err());
     }
 }
 

@@ -1,8 +1,8 @@
 //! Models to test with: fitted ones, and ones whose parameters are random and wild.
 
 use ordercal::{
-    DiagModel, EtsModel, EtsParts, Features, InputKind, LinearModel, LinearParts, Method, Model,
-    NetworkModel, NetworkParts, OrderedModel, Rng, TsModel, Wiring,
+    ChainModel, DiagModel, EtsModel, EtsParts, Features, InputKind, LinearModel, LinearParts,
+    Method, MixtureModel, Model, NetworkModel, NetworkParts, OrderedModel, Rng, TsModel, Wiring,
 };
 
 use crate::rows::overconfident_data;
@@ -54,6 +54,16 @@ pub fn wild(classes: usize, rng: &mut Rng) -> Vec<Model> {
         let inner = random_linear(classes, share, rng);
         let ordered = OrderedModel::new(inner.into(), beta);
         models.push(ordered.expect("a free model").into());
+    }
+    let mut draw = || models[rng.below(models.len())].clone();
+    let pairs: Vec<(Model, Model)> = (0..4).map(|_| (draw(), draw())).collect();
+    for (first, then) in pairs {
+        let weight = 10_f64.powf(-6.0 * rng.uniform());
+        let members = vec![(weight, first.clone()), (1.0 - weight, then.clone())];
+        let mixture = MixtureModel::new(members);
+        models.push(mixture.expect("positive weights").into());
+        let chain = ChainModel::new(first, then);
+        models.push(chain.expect("the same classes").into());
     }
     models
 }

@@ -38,6 +38,11 @@ pub trait Transform {
     /// Whether it promises to keep the ranking of every row.
     fn order_preserving(&self) -> bool;
 
+    /// Whether it needs the sorted classes of each row.
+    fn reads_order(&self) -> bool {
+        self.order_preserving()
+    }
+
     /// Writes the calibrated logits of a block of rows, in class order, as 64-bit floats.
     ///
     /// A row's result may depend on nothing but the row; masked classes become `-inf`. Rounding to what

@@ -142,7 +142,7 @@ fn calibrate(
         })
         .collect();
     printer.result(format_args!(
-        "\n{} ({}): fitted on {} rows, measured on {} others",
+        "\n{}: {}\nfitted on {} rows, measured on {} others",
         bundle.name,
         bundle.about,
         calib_data.rows(),

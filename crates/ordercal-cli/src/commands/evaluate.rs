@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use ordercal::Model;
 use ordercal::metrics::{BootstrapOptions, Metric, MetricOptions};
-use ordercal_io::write_atomically;
+use ordercal_io::{LabelNeed, SavedModel, write_atomically};
 use serde_json::json;
 
 use crate::args::{Common, EvaluateArgs};
@@ -15,8 +15,8 @@ use crate::fail_if::{FailIf, metric};
 use crate::input::{Source, at};
 use crate::measure::{Measured, Plan, measure_whole, state_of, tables};
 use crate::printer::Printer;
+use crate::stream::{is_large, measure_stream};
 use crate::verdict;
-use ordercal_io::SavedModel;
 
 /// Thresholds, each with the text it was read from.
 type Limits = Vec<(String, FailIf)>;
@@ -25,44 +25,73 @@ type Limits = Vec<(String, FailIf)>;
 pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exit> {
     let (shown, limits, plan) = plan(args, common)?;
     let saved = load_models(&args.model)?;
-    let source = Source::resolve(&args.data, "test")?;
-    let loaded = source.load()?;
-    let data = loaded.dataset()?;
-    for (path, model) in args.model.iter().zip(&saved) {
-        if model.1.model.classes() != data.classes() {
-            bail!(
-                "{}: the model is for {} classes, but {} has {}",
-                path.display(),
-                model.1.model.classes(),
-                source.path().display(),
-                data.classes()
-            );
-        }
-    }
+    let names = saved
+        .iter()
+        .find_map(|(_, saved)| saved.class_names.clone());
+    let source = Source::resolve(&args.data, "test")?.with_class_names(names);
     let models: Vec<(String, &Model)> = saved
         .iter()
         .map(|(name, saved)| (name.clone(), &saved.model))
         .collect();
-    let rows = measure_whole(&data, &models, &plan)?;
-    if let Some(path) = &args.state_out {
-        let last = models.last().map(|(_, model)| *model);
-        let state = state_of(&data, last, &plan.options).map_err(|e| at(source.path(), e))?;
+    let mut reader = source.open(LabelNeed::Required)?;
+    let classes = reader.classes();
+    for (path, (_, model)) in args.model.iter().zip(&models) {
+        if model.classes() != classes {
+            bail!(
+                "{}: the model is for {} classes, but {} has {classes}",
+                path.display(),
+                model.classes(),
+                source.path().display(),
+            );
+        }
+    }
+    let rows = reader.count_rows()?;
+    // Resamples need the rows: whoever asks for intervals has to have the memory.
+    let (n, rows, state) = if is_large(rows, classes) && plan.bootstrap.is_none() {
+        let bar = printer.progress(rows as u64, "rows");
+        let found = measure_stream(reader, &models, &plan, args.state_out.is_some(), &bar)
+            .map_err(|e| at_data(&source, e))?;
+        bar.finish_and_clear();
+        (found.rows, found.measured, Some(found.state))
+    } else {
+        drop(reader);
+        let loaded = source.load()?;
+        let data = loaded.dataset()?;
+        let rows = measure_whole(&data, &models, &plan)?;
+        let state = match &args.state_out {
+            Some(_) => {
+                let last = models.last().map(|(_, model)| *model);
+                let state = state_of(&data, last, &plan.options);
+                Some(state.map_err(|e| at(source.path(), e))?)
+            }
+            None => None,
+        };
+        (data.rows(), rows, state)
+    };
+    if let (Some(path), Some(state)) = (&args.state_out, state) {
         write_atomically(path, &state.to_bytes())?;
     }
 
     printer.json(&json!({
-        "n": data.rows(),
-        "classes": data.classes(),
+        "n": n,
+        "classes": classes,
         "rows": rows.iter().map(|r| r.to_json(&shown)).collect::<Vec<_>>(),
     }));
-    printer.remark(format_args!(
-        "{} rows of {} classes",
-        data.rows(),
-        data.classes()
-    ));
+    printer.remark(format_args!("{n} rows of {classes} classes"));
     printer.result(tables(&rows, &shown));
+    if rows.iter().any(|row| !row.bounds.is_empty()) {
+        printer.remark("(±: the rows were not kept; the exact value is within this)");
+    }
     explain(&rows, printer);
     Ok(check(&limits, &rows[rows.len() - 1].values, printer))
+}
+
+/// Errors of the file library name the file; those of the metrics do not.
+fn at_data(source: &Source, error: anyhow::Error) -> anyhow::Error {
+    match error.downcast::<ordercal::Error>() {
+        Ok(error) => at(source.path(), error),
+        Err(error) => error,
+    }
 }
 
 /// What to show, what may fail, and all that has to be computed for the two.

@@ -5,5 +5,8 @@
 
 mod bad_inputs;
 mod commands;
+mod export;
 mod files;
 mod harness;
+mod interrupted;
+mod round_trips;

@@ -84,7 +84,7 @@ impl Rows {
     /// Logarithms of softmax(βx).
     pub fn tempered(&self, graph: &mut Graph, beta: f64) -> Value {
         let scaled = graph.scale(&self.scores, beta);
-        graph.op_with("LogSoftmax", &[&scaled], &[("axis", -1)])
+        log_softmax(graph, &scaled)
     }
 
     /// Puts `-inf` where classes are masked.
@@ -141,10 +141,30 @@ pub fn logits(graph: &mut Graph, parts: &ModelParts, rows: &Rows) -> Result<Valu
             let inner = logits(graph, inner, rows)?;
             projected::logits(graph, rows, &inner, *beta)?
         }
+        ModelParts::Mixture { weights, members } => {
+            let mut terms = Vec::new();
+            for (weight, member) in weights.iter().zip(members) {
+                let member = logits(graph, member, rows)?;
+                let logs = log_softmax(graph, &member);
+                terms.push(graph.offset(&logs, weight.ln()));
+            }
+            let mixed = log_sum(graph, &terms);
+            rows.mask(graph, &mixed)
+        }
+        ModelParts::Chain { first, then } => {
+            let first = logits(graph, first, rows)?;
+            let between = log_softmax(graph, &first);
+            let rows = Rows::new(graph, between, rows.classes);
+            logits(graph, then, &rows)?
+        }
         ModelParts::Logistic(_) => return Err(OnnxError::NoForm { form: "logistic" }),
         ModelParts::Curves(_) => return Err(OnnxError::NoForm { form: "curves" }),
         _ => return Err(OnnxError::NoForm { form: "this form" }),
     })
+}
+
+fn log_softmax(graph: &mut Graph, logits: &Value) -> Value {
+    graph.op_with("LogSoftmax", &[logits], &[("axis", -1)])
 }
 
 /// ln Σ eᵗ of values that broadcast to N×K; in each cell at least one is finite, or the cell is masked later.

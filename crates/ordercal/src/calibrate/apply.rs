@@ -15,8 +15,8 @@ use crate::traits::Transform;
 pub struct Block<'a> {
     /// The scores, row by row.
     pub scores: &'a [f32],
-    /// The classes of each row from the largest score to the smallest. Empty unless the model is
-    /// order-preserving.
+    /// The classes of each row from the largest score to the smallest. Empty unless the model
+    /// [reads it](Transform::reads_order).
     pub order: &'a [u32],
     /// K.
     pub classes: usize,
@@ -67,7 +67,7 @@ impl Workspace {
     fn logits(&mut self, model: &(impl Transform + ?Sized), scores: &[f32]) -> &mut [f64] {
         let classes = model.classes();
         self.order.clear();
-        if model.order_preserving() {
+        if model.reads_order() {
             for row in scores.chunks_exact(classes) {
                 self.order.extend_from_slice(self.sorter.sort(row));
             }

@@ -3,6 +3,7 @@
 pub(crate) mod apply;
 mod bbq;
 mod beta;
+mod chain;
 mod curves;
 mod diag;
 mod ets;
@@ -10,6 +11,7 @@ mod histogram;
 mod isotonic;
 mod linear;
 mod logistic;
+mod mixture;
 mod network;
 mod odir;
 mod oi;
@@ -38,6 +40,7 @@ use crate::traits::{Calibrator, FitReport, Transform, Unwatched, Watch};
 pub use apply::Block;
 pub use bbq::Bbq;
 pub use beta::Beta;
+pub use chain::ChainModel;
 pub use curves::{CurveKind, CurvesModel, CurvesParts};
 pub use diag::{Diag, DiagModel};
 pub use ets::{Ets, EtsModel, EtsParts};
@@ -45,6 +48,7 @@ pub use histogram::{BinLayout, Histogram};
 pub use isotonic::{BlockLines, Isotonic};
 pub use linear::{Features, LinearModel, LinearParts};
 pub use logistic::{LogisticModel, LogisticParts, Targets};
+pub use mixture::MixtureModel;
 pub use network::{Family, Network, NetworkModel, NetworkParts, Wiring};
 pub use odir::{DirOdir, MsOdir};
 pub use oi::{Oi, OrderInvariant};
@@ -136,7 +140,7 @@ macro_rules! each_method {
 macro_rules! each_model {
     ($value:expr, $inner:ident => $body:expr) => {
         each!($value, Model {
-            Uncalibrated, Ts, Ets, Diag, Network, Linear, Logistic, Curves, Ordered
+            Uncalibrated, Ts, Ets, Diag, Network, Linear, Logistic, Curves, Ordered, Mixture, Chain
         }, $inner => $body)
     };
 }
@@ -182,6 +186,8 @@ from_variants!(Model {
     Logistic(LogisticModel),
     Curves(CurvesModel),
     Ordered(OrderedModel),
+    Mixture(MixtureModel),
+    Chain(ChainModel),
 });
 
 impl Method {
@@ -315,6 +321,10 @@ pub enum Model {
     Curves(CurvesModel),
     /// A free model projected onto the input's order.
     Ordered(OrderedModel),
+    /// An average of models.
+    Mixture(MixtureModel),
+    /// A model behind another.
+    Chain(ChainModel),
 }
 
 impl Transform for Model {
@@ -324,6 +334,10 @@ impl Transform for Model {
 
     fn order_preserving(&self) -> bool {
         each_model!(self, model => model.order_preserving())
+    }
+
+    fn reads_order(&self) -> bool {
+        each_model!(self, model => model.reads_order())
     }
 
     fn logits(&self, block: &Block<'_>, logits: &mut [f64]) {

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CurvesModel, CurvesParts, DiagModel, EtsModel, EtsParts, LinearModel, LinearParts,
-    LogisticModel, LogisticParts, Model, NetworkModel, NetworkParts, OrderedModel, TsModel,
-    UncalibratedModel,
+    ChainModel, CurvesModel, CurvesParts, DiagModel, EtsModel, EtsParts, LinearModel, LinearParts,
+    LogisticModel, LogisticParts, MixtureModel, Model, NetworkModel, NetworkParts, OrderedModel,
+    TsModel, UncalibratedModel,
 };
 use crate::error::{Error, Result};
 use crate::nn::input::InputKind;
@@ -71,6 +71,20 @@ pub enum ModelParts {
         /// The free model.
         inner: Box<ModelParts>,
     },
+    /// An average of models.
+    Mixture {
+        /// The weight of each model.
+        weights: Vec<f64>,
+        /// The models.
+        members: Vec<ModelParts>,
+    },
+    /// A model behind another.
+    Chain {
+        /// The model that reads the scores.
+        first: Box<ModelParts>,
+        /// The model that reads what the first gives.
+        then: Box<ModelParts>,
+    },
 }
 
 impl Model {
@@ -98,6 +112,15 @@ impl Model {
             Self::Ordered(ordered) => ModelParts::Ordered {
                 beta: ordered.inverse_temperature(),
                 inner: Box::new(ordered.inner().to_parts()),
+            },
+            Self::Mixture(mixture) => {
+                let members = mixture.members().iter();
+                let (weights, members) = members.map(|(w, m)| (*w, m.to_parts())).unzip();
+                ModelParts::Mixture { weights, members }
+            }
+            Self::Chain(chain) => ModelParts::Chain {
+                first: Box::new(chain.first().to_parts()),
+                then: Box::new(chain.then().to_parts()),
             },
         }
     }
@@ -133,6 +156,22 @@ impl Model {
             ModelParts::Ordered { beta, inner } => {
                 OrderedModel::new(Self::from_parts(*inner)?, beta)?.into()
             }
+            ModelParts::Mixture { weights, members } => {
+                if weights.len() != members.len() {
+                    return Err(Error::InvalidParameter {
+                        name: "weights",
+                        value: format!("{} for {} models", weights.len(), members.len()),
+                        expected: "one weight per model",
+                    });
+                }
+                let members = members.into_iter().map(Self::from_parts);
+                let members = weights.into_iter().zip(members);
+                let members = members.map(|(weight, model)| Ok((weight, model?)));
+                MixtureModel::new(members.collect::<Result<_>>()?)?.into()
+            }
+            ModelParts::Chain { first, then } => {
+                ChainModel::new(Self::from_parts(*first)?, Self::from_parts(*then)?)?.into()
+            }
         })
     }
 }
@@ -149,28 +188,45 @@ fn check(classes: usize) -> Result<usize> {
 }
 
 impl ModelParts {
-    /// The arrays, each with its name.
-    pub fn tensors(&self) -> Vec<(&'static str, TensorValues)> {
+    /// The arrays, each with its name. Those of models inside a mixture or a chain have names that begin
+    /// with where they are: `0.params`, `then.slopes`.
+    pub fn tensors(&self) -> Vec<(String, TensorValues)> {
+        let mut tensors = Vec::new();
+        self.list(String::new(), &mut tensors);
+        tensors
+    }
+
+    fn list(&self, at: String, tensors: &mut Vec<(String, TensorValues)>) {
+        let mut add = |name: &str, values| tensors.push((format!("{at}{name}"), values));
         match self {
-            Self::Uncalibrated { .. } | Self::Ts { .. } | Self::Ets(_) => Vec::new(),
-            Self::Diag { slopes, .. } => vec![("slopes", TensorValues::F64(slopes.clone()))],
-            Self::Network(parts) => vec![("params", TensorValues::F32(parts.params.clone()))],
-            Self::Linear(parts) => vec![
-                ("bias", TensorValues::F32(parts.bias.clone())),
-                ("deviation", TensorValues::F32(parts.deviation.clone())),
-            ],
+            Self::Uncalibrated { .. } | Self::Ts { .. } | Self::Ets(_) => {}
+            Self::Diag { slopes, .. } => add("slopes", TensorValues::F64(slopes.clone())),
+            Self::Network(parts) => add("params", TensorValues::F32(parts.params.clone())),
+            Self::Linear(parts) => {
+                add("bias", TensorValues::F32(parts.bias.clone()));
+                add("deviation", TensorValues::F32(parts.deviation.clone()));
+            }
             Self::Logistic(parts) => {
-                vec![(
+                add(
                     "coefficients",
                     TensorValues::F64(parts.coefficients.clone()),
-                )]
+                );
             }
-            Self::Curves(parts) => vec![
-                ("knots", TensorValues::U32(parts.knots.clone())),
-                ("x", TensorValues::F64(parts.x.clone())),
-                ("y", TensorValues::F64(parts.y.clone())),
-            ],
-            Self::Ordered { inner, .. } => inner.tensors(),
+            Self::Curves(parts) => {
+                add("knots", TensorValues::U32(parts.knots.clone()));
+                add("x", TensorValues::F64(parts.x.clone()));
+                add("y", TensorValues::F64(parts.y.clone()));
+            }
+            Self::Ordered { inner, .. } => inner.list(at, tensors),
+            Self::Mixture { members, .. } => {
+                for (place, member) in members.iter().enumerate() {
+                    member.list(format!("{at}{place}."), tensors);
+                }
+            }
+            Self::Chain { first, then } => {
+                first.list(format!("{at}first."), tensors);
+                then.list(format!("{at}then."), tensors);
+            }
         }
     }
 
@@ -179,7 +235,7 @@ impl ModelParts {
     /// # Errors
     /// [`Error::InvalidParameter`] names an array that is missing, of another type, or not known.
     pub fn fill(&mut self, mut tensors: BTreeMap<String, TensorValues>) -> Result<()> {
-        self.take_from(&mut tensors)?;
+        self.take_from(&mut tensors, "")?;
         match tensors.into_keys().next() {
             None => Ok(()),
             Some(name) => Err(Error::InvalidParameter {
@@ -190,25 +246,34 @@ impl ModelParts {
         }
     }
 
-    fn take_from(&mut self, tensors: &mut BTreeMap<String, TensorValues>) -> Result<()> {
+    fn take_from(&mut self, tensors: &mut Tensors, at: &str) -> Result<()> {
         match self {
             Self::Uncalibrated { .. } | Self::Ts { .. } | Self::Ets(_) => {}
-            Self::Diag { slopes, .. } => *slopes = take_f64(tensors, "slopes")?,
-            Self::Network(parts) => parts.params = take_f32(tensors, "params")?,
+            Self::Diag { slopes, .. } => *slopes = take_f64(tensors, at, "slopes")?,
+            Self::Network(parts) => parts.params = take_f32(tensors, at, "params")?,
             Self::Linear(parts) => {
-                parts.bias = take_f32(tensors, "bias")?;
-                parts.deviation = take_f32(tensors, "deviation")?;
+                parts.bias = take_f32(tensors, at, "bias")?;
+                parts.deviation = take_f32(tensors, at, "deviation")?;
             }
-            Self::Logistic(parts) => parts.coefficients = take_f64(tensors, "coefficients")?,
+            Self::Logistic(parts) => parts.coefficients = take_f64(tensors, at, "coefficients")?,
             Self::Curves(parts) => {
-                parts.knots = match tensors.remove("knots") {
+                parts.knots = match tensors.remove(&format!("{at}knots")) {
                     Some(TensorValues::U32(values)) => values,
                     other => return Err(unusable("knots", other, "an array of 32-bit counts")),
                 };
-                parts.x = take_f64(tensors, "x")?;
-                parts.y = take_f64(tensors, "y")?;
+                parts.x = take_f64(tensors, at, "x")?;
+                parts.y = take_f64(tensors, at, "y")?;
             }
-            Self::Ordered { inner, .. } => inner.take_from(tensors)?,
+            Self::Ordered { inner, .. } => inner.take_from(tensors, at)?,
+            Self::Mixture { members, .. } => {
+                for (place, member) in members.iter_mut().enumerate() {
+                    member.take_from(tensors, &format!("{at}{place}."))?;
+                }
+            }
+            Self::Chain { first, then } => {
+                first.take_from(tensors, &format!("{at}first."))?;
+                then.take_from(tensors, &format!("{at}then."))?;
+            }
         }
         Ok(())
     }
@@ -216,15 +281,15 @@ impl ModelParts {
 
 type Tensors = BTreeMap<String, TensorValues>;
 
-fn take_f32(tensors: &mut Tensors, name: &'static str) -> Result<Vec<f32>> {
-    match tensors.remove(name) {
+fn take_f32(tensors: &mut Tensors, at: &str, name: &'static str) -> Result<Vec<f32>> {
+    match tensors.remove(&format!("{at}{name}")) {
         Some(TensorValues::F32(values)) => Ok(values),
         other => Err(unusable(name, other, "an array of 32-bit floats")),
     }
 }
 
-fn take_f64(tensors: &mut Tensors, name: &'static str) -> Result<Vec<f64>> {
-    match tensors.remove(name) {
+fn take_f64(tensors: &mut Tensors, at: &str, name: &'static str) -> Result<Vec<f64>> {
+    match tensors.remove(&format!("{at}{name}")) {
         Some(TensorValues::F64(values)) => Ok(values),
         other => Err(unusable(name, other, "an array of 64-bit floats")),
     }

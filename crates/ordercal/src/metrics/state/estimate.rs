@@ -103,6 +103,18 @@ impl MetricState {
         Ok(values)
     }
 
+    /// The mean confidence of all rows taken in; minus the accuracy, it says which way the confidence errs.
+    ///
+    /// # Errors
+    /// If no row with a positive weight was taken in.
+    pub fn mean_confidence(&self) -> Result<f64> {
+        if self.weight <= 0 {
+            return Err(Error::NoRows);
+        }
+        let sum: super::Fixed = self.top.iter().map(|cell| cell.confidence).sum();
+        Ok(float(sum) / float(self.weight))
+    }
+
     fn marginal(&self, cells: &[Cell]) -> Estimate {
         let per_class: Vec<(f64, f64)> = cells
             .chunks(Scale::CLASS.len())
