@@ -81,7 +81,7 @@ pub fn evaluate(
 
 /// The bins of a reliability diagram, as JSON.
 #[pyfunction]
-#[pyo3(signature = (scores, kind_name, labels, weights, bins, binning, class))]
+#[pyo3(signature = (scores, kind_name, labels, weights, bins, binning, place))]
 #[expect(
     clippy::too_many_arguments,
     reason = "they are the keywords of one call"
@@ -94,7 +94,7 @@ pub fn reliability(
     weights: Option<PyReadonlyArray1<'_, f64>>,
     bins: usize,
     binning: &str,
-    class: Option<usize>,
+    place: Option<usize>,
 ) -> PyResult<String> {
     let kind = kind(kind_name)?;
     let binning = match binning {
@@ -106,7 +106,7 @@ pub fn reliability(
             )));
         }
     };
-    let target = class.map_or(Target::TopLabel, Target::Class);
+    let target = place.map_or(Target::TopLabel, Target::Class);
     let rows = Rows::new(&labels, weights.as_ref());
     let view = scores.view();
     let options = MetricOptions::default().with_bins(bins);

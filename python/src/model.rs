@@ -43,11 +43,11 @@ impl Model {
         &self,
         py: Python<'py>,
         scores: Matrix<'_>,
-        from: &str,
-        to: &str,
+        source: &str,
+        target: &str,
         wide: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (from, to) = (kind(from)?, kind(to)?);
+        let (from, to) = (kind(source)?, kind(target)?);
         if wide {
             self.apply_as::<f64>(py, &scores, from, to)
         } else {

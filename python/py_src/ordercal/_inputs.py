@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from ._errors import OrdercalError, OrdercalTypeError
 
-FLOATS = (np.float16, np.float32, np.float64)
+#: Types that the library reads as they are.
+FLOATS: tuple[np.dtype[Any], ...] = tuple(np.dtype(name) for name in ("float16", "float32", "float64"))
 
 
 def as_array(values: Any) -> NDArray[Any]:

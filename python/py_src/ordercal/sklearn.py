@@ -78,7 +78,8 @@ class ScoreCalibrator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Calibrated probabilities."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=(np.float32, np.float64), reset=False)
-        return self.calibrator_.predict_proba(_hold(X, self.kind))
+        found: NDArray[Any] = self.calibrator_.predict_proba(_hold(X, self.kind))
+        return found
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """The names of the columns: those of the scores."""
@@ -242,7 +243,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         found: NDArray[Any] = self.classes_[best]
         return found
 
-    @available_if(_estimator_has("transform"))
+    @available_if(_estimator_has("transform"))  # type: ignore[untyped-decorator]
     def transform(self, X: Any) -> Any:
         """What the classifier inside makes of X, if it is a transformer too."""
         check_is_fitted(self)
@@ -298,7 +299,7 @@ def _floor(scores: _Scores) -> float:
     if not scores.probabilities:
         return 0.0
     positive = scores.values[scores.values > 0.0]
-    return float(positive.min() / 2.0)
+    return max(float(positive.min()) / 2.0, float(np.finfo(np.float64).tiny))
 
 
 def _logits(scores: _Scores, floor: float) -> NDArray[np.float64]:
@@ -376,6 +377,6 @@ def _merged(
         raise OrdercalError("every weight is zero: at least one row must count")
     keys = np.column_stack([indices[counted], contents[counted]])
     _, first, places = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    total = np.bincount(places.reshape(-1), weights=weights[counted])
+    total = np.asarray(np.bincount(places.reshape(-1), weights=weights[counted]), dtype=np.float64)
     rows = counted[first]
     return scores[rows], indices[rows], None if np.all(total == 1.0) else total
