@@ -34,8 +34,9 @@ pub fn run(dir: &Path, reference: Option<&Path>, methods: &[Method]) -> Result<(
         for method in methods {
             let begin = Instant::now();
             let (method, mut chosen) = search(method, &calib)?;
-            let model = method.fit(&calib)?.model;
+            let fitted = method.fit(&calib)?;
             let seconds = begin.elapsed().as_secs_f64();
+            let model = fitted.model;
             if let Model::Ts(ts) = &model {
                 chosen = format!(", T = {:.5}", ts.temperature());
             }
@@ -55,6 +56,9 @@ pub fn run(dir: &Path, reference: Option<&Path>, methods: &[Method]) -> Result<(
                 seconds,
                 [note(&reference[&name], method.key(), nll), chosen].concat()
             );
+            for line in fitted.report.notes {
+                println!("    {line}");
+            }
         }
     }
     Ok(())

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ordercal::ScoreKind;
+use ordercal::select::Effort;
 use ordercal_io::OutputType;
 
 /// The whole command line.
@@ -133,6 +134,27 @@ impl From<Dtype> for OutputType {
     }
 }
 
+/// How hard to look for hyperparameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SearchEffort {
+    /// Use the given ones.
+    None,
+    /// Successive halving over the paper's grid.
+    Quick,
+    /// The paper's whole grid.
+    Paper,
+}
+
+impl From<SearchEffort> for Effort {
+    fn from(effort: SearchEffort) -> Self {
+        match effort {
+            SearchEffort::None => Self::None,
+            SearchEffort::Quick => Self::Quick,
+            SearchEffort::Paper => Self::Paper,
+        }
+    }
+}
+
 /// `demo`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  ordercal demo --out demo-out")]
@@ -145,18 +167,19 @@ pub struct DemoArgs {
 /// `fit`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Methods that keep every prediction: ts ets diag oi op, and KEY+order of those \
+    after_help = "Methods that keep every prediction: auto ts ets diag oi op, and KEY+order of those \
                         that may change some:\nvs ms-odir dir-odir svs sms platt beta isotonic histogram \
-                        bbq unconstrained.\nOf a bundle without #SPLIT the split `calib` is taken.\n\n\
+                        bbq unconstrained auto-free.\nOf a bundle without #SPLIT the split `calib` is taken.\n\n\
                         Examples:\n  ordercal fit scores.npz#calib -o model.safetensors\n  \
                         ordercal fit --logits val.npy --labels y.npy --method diag -o m.safetensors\n  \
-                        ordercal fit val.csv --method sms --keep-order --lambda 0.5 -o m.safetensors"
+                        ordercal fit val.csv --method sms --keep-order --lambda 0.5 -o m.safetensors\n  \
+                        ordercal fit val.npz --method oi --search quick -o m.safetensors"
 )]
 pub struct FitArgs {
     /// The calibration data.
     #[command(flatten)]
     pub data: DataArgs,
-    /// The method's key [default: the config's, or oi]
+    /// The method's key [default: the config's, or auto]
     #[arg(long, value_name = "KEY")]
     pub method: Option<String>,
     /// Project the result onto the order of the scores, for methods that may change predictions
@@ -168,6 +191,16 @@ pub struct FitArgs {
     /// The weight of the penalty
     #[arg(long, value_name = "L")]
     pub lambda: Option<f64>,
+    /// Fit on all folds but one, for each, and average the models [default: only with --search: 5, or 3
+    /// from 1000 classes on]
+    #[arg(long, value_name = "K")]
+    pub folds: Option<usize>,
+    /// Spread every label evenly over the folds
+    #[arg(long)]
+    pub stratified: bool,
+    /// Choose hyperparameters by cross-validated NLL
+    #[arg(long, value_name = "EFFORT", default_value = "none")]
+    pub search: SearchEffort,
     /// Hyperparameters as TOML, with the keys of the method
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,

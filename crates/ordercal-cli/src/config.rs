@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Result, anyhow, bail};
 use ordercal::Method;
+use ordercal::select::Search;
 use serde_json::{Map, Value, json};
 
 use crate::args::{Common, FitArgs};
@@ -11,12 +12,13 @@ use crate::input::at;
 use ordercal_io::nearest;
 
 /// What is fitted if nobody says.
-const DEFAULT_METHOD: &str = "oi";
+const DEFAULT_METHOD: &str = "auto";
 
 /// Puts a method together: defaults, then the file, then the flags.
 pub fn method(args: &FitArgs, common: &Common) -> Result<Method> {
     let file = args.config.as_deref().map(read).transpose()?;
     let key = key(args, file.as_ref())?;
+    let chosen = args.method.is_some() || file.as_ref().is_some_and(|f| f.contains_key("method"));
     let mut method = Method::from_key(&key).map_err(|e| unknown_method(&key, &e))?;
     if args.keep_order {
         method = method.keep_order();
@@ -33,7 +35,12 @@ pub fn method(args: &FitArgs, common: &Common) -> Result<Method> {
         let name = flag.trim_start_matches('-');
         match value {
             Some(_) if !defaults.contains_key(name) => {
-                Err(anyhow!("{flag} does not apply to the method `{key}`"))
+                let hint = if chosen {
+                    ""
+                } else {
+                    ", the default; name one with --method"
+                };
+                Err(anyhow!("{flag} does not apply to the method `{key}`{hint}"))
             }
             Some(value) => {
                 table.insert(name.to_owned(), value);
@@ -44,6 +51,10 @@ pub fn method(args: &FitArgs, common: &Common) -> Result<Method> {
     };
     set("--hidden", args.hidden.as_ref().map(|h| json!(h)))?;
     set("--lambda", args.lambda.map(|l| json!(l)))?;
+    // The folds of `auto` are its own; for other methods they are those of the search.
+    if defaults.contains_key("folds") {
+        set("--folds", args.folds.map(|f| json!(f)))?;
+    }
     // Every command takes a seed; a method without chance has no use for it.
     if defaults.contains_key("seed") {
         set("--seed", common.seed.map(|s| json!(s)))?;
@@ -51,6 +62,18 @@ pub fn method(args: &FitArgs, common: &Common) -> Result<Method> {
     let method = parse(&table)?;
     method.validate()?;
     Ok(method)
+}
+
+/// How hyperparameters are looked for, and what becomes of the folds.
+pub fn search(args: &FitArgs, common: &Common) -> Search {
+    let mut search = Search::default()
+        .with_effort(args.search.into())
+        .with_stratified(args.stratified);
+    search.folds = args.folds;
+    match common.seed {
+        Some(seed) => search.with_seed(seed),
+        None => search,
+    }
 }
 
 /// The key from the flag or the file; two that differ are a mistake.

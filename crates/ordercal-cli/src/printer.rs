@@ -55,7 +55,8 @@ impl Printer {
         if self.json || self.quiet {
             bar.set_draw_target(ProgressDrawTarget::hidden());
         }
-        let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} {msg}");
+        let style =
+            ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} {msg}, {eta} left");
         if let Ok(style) = style {
             bar.set_style(style);
         }

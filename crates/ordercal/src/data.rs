@@ -416,6 +416,18 @@ impl<'a> Dataset<'a> {
         Ok(self)
     }
 
+    /// The same labels and weights with other scores, row by row: what another model says of the same rows.
+    ///
+    /// # Errors
+    /// If the scores are of another shape, or a label's class is masked in its row.
+    pub fn with_scores<'b>(&self, scores: Scores<'b>) -> Result<Dataset<'b>> {
+        let data = Dataset::new(scores, &self.labels)?;
+        match &self.weights {
+            Some(weights) => data.with_weights(weights.clone()),
+            None => Ok(data),
+        }
+    }
+
     /// N, the number of rows.
     pub fn rows(&self) -> usize {
         self.scores.rows()

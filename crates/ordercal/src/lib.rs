@@ -54,12 +54,13 @@ pub mod select;
 mod traits;
 
 pub use calibrate::{
-    Bbq, Beta, BinLayout, Block, BlockLines, ChainModel, CurveKind, CurvesModel, CurvesParts, Diag,
-    DiagModel, DirOdir, Ets, EtsModel, EtsParts, Family, Features, Fitted, Histogram, Isotonic,
-    LinearModel, LinearParts, LogisticModel, LogisticParts, Method, MixtureModel, Model,
-    ModelParts, MsOdir, Network, NetworkModel, NetworkParts, NoConstraint, Oi, Op, OrderInvariant,
-    OrderPreserving, Ordered, OrderedModel, Platt, Projector, SLIVER, SPREAD_BOUNDS, Sms, Svs,
-    Targets, TensorValues, Ts, TsModel, Uncalibrated, UncalibratedModel, Unconstrained, Vs, Wiring,
+    Auto, AutoFree, Automatic, Bbq, Beta, BinLayout, Block, BlockLines, ChainModel, CurveKind,
+    CurvesModel, CurvesParts, Diag, DiagModel, DirOdir, Ets, EtsModel, EtsParts, Family, Features,
+    Fitted, Histogram, Isotonic, Kept, LinearModel, LinearParts, LogisticModel, LogisticParts,
+    Method, MixtureModel, Model, ModelParts, MsOdir, Network, NetworkModel, NetworkParts,
+    NoConstraint, NotKept, Oi, Op, OrderInvariant, OrderPreserving, Ordered, OrderedModel, Platt,
+    Projector, Promise, SLIVER, SPREAD_BOUNDS, Sms, Svs, Targets, TensorValues, Ts, TsModel,
+    Uncalibrated, UncalibratedModel, Unconstrained, Vs, Wiring,
 };
 pub use data::{Dataset, NORMALISATION_TOLERANCE, ScoreArray, ScoreKind, Scores};
 pub use error::{Error, Result};

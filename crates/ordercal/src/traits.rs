@@ -66,6 +66,9 @@ pub struct FitReport {
     pub nll_after: f64,
     /// Why the fit ended.
     pub stop: StopReason,
+    /// What the method has to say about its model, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// Where a fit is.

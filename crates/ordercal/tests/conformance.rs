@@ -33,6 +33,8 @@ check! {
     histogram = "histogram",
     bbq = "bbq",
     unconstrained = "unconstrained",
+    auto = "auto",
+    auto_free = "auto-free",
     vs_in_order = "vs+order",
     ms_odir_in_order = "ms-odir+order",
     dir_odir_in_order = "dir-odir+order",
@@ -44,6 +46,7 @@ check! {
     histogram_in_order = "histogram+order",
     bbq_in_order = "bbq+order",
     unconstrained_in_order = "unconstrained+order",
+    auto_free_in_order = "auto-free+order",
 }
 
 #[test]

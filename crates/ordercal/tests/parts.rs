@@ -2,7 +2,7 @@
 
 use ordercal::{
     CurvesModel, CurvesParts, Error, EtsModel, EtsParts, Features, LinearModel, LinearParts,
-    LogisticModel, LogisticParts, Method, Model, OrderedModel, TsModel,
+    LogisticModel, LogisticParts, Method, Model, OrderedModel,
 };
 use ordercal_testkit::rows::overconfident_data;
 use serde::Serialize;
@@ -138,5 +138,4 @@ fn logistic_and_ordered_parts_are_checked() {
     assert_eq!(name(&|p| p.coefficients[0] = f64::NAN), "coefficients");
     let ordered = |model: Model, beta| refused(OrderedModel::new(model, beta));
     assert_eq!(ordered(model.clone().into(), -1.0), "beta");
-    assert_eq!(ordered(TsModel::new(3, 1.0).into(), 1.0), "inner");
 }

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use ordercal::metrics::{BootstrapOptions, Metric, MetricOptions};
+use ordercal::select::Search;
 use ordercal::{Method, Model};
 use ordercal_io::{DataRef, load, write_atomically};
 use serde_json::{Value, json};
@@ -40,7 +41,7 @@ const BUNDLES: [Bundle; 2] = [
 ];
 
 /// Those whose models keep every prediction.
-const METHODS: [&str; 5] = ["ts", "diag", "oi", "op", "sms+order"];
+const METHODS: [&str; 5] = ["ts", "diag", "oi", "op", "auto"];
 
 const SHOWN: [Metric; 5] = [
     Metric::Accuracy,
@@ -120,9 +121,9 @@ fn calibrate(
     for key in METHODS {
         let method = with_seed(Method::from_key(key)?, common)?;
         let start = Instant::now();
-        let fitted = fit(&method, &calib_data, printer)?;
+        let found = fit(&method, &calib_data, &Search::default(), printer)?;
         seconds.push(start.elapsed().as_secs_f64());
-        let saved = SavedModel::new(method, fitted)
+        let saved = SavedModel::new(found.method, found.fitted)
             .with_class_names(calib.class_names().map(<[String]>::to_vec));
         saved.save(&folder.join(format!("{}-{key}.safetensors", bundle.name)))?;
         models.push((key.to_owned(), saved.model));

@@ -363,7 +363,7 @@ fn arguments_that_make_no_sense() {
         ),
         case(
             vec![good()],
-            "fit d.csv --lambda=-1 -o m.safetensors",
+            "fit d.csv --method oi --lambda=-1 -o m.safetensors",
             &["lambda", "-1"],
         ),
         case(
@@ -376,7 +376,11 @@ fn arguments_that_make_no_sense() {
             "fit d.csv --threads 0 -o m.safetensors",
             &["--threads"],
         ),
-        case(with("lamda = 1.0\n"), fit_c, &["c.toml", "lamda", "lambda"]),
+        case(
+            with("method = \"oi\"\nlamda = 1.0\n"),
+            fit_c,
+            &["c.toml", "lamda", "lambda"],
+        ),
         case(with("hidden = [\n"), fit_c, &["c.toml", "line"]),
         case(with("hidden = \"big\"\n"), fit_c, &["c.toml"]),
         case(with("method = 3\n"), fit_c, &["c.toml", "method"]),

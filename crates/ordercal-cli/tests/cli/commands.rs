@@ -198,7 +198,7 @@ fn the_same_command_gives_the_same_bytes() {
     for name in ["a", "b"] {
         place
             .run(&format!(
-                "fit d.csv --hidden 5 --seed 7 -o {name}.safetensors"
+                "fit d.csv --method op --hidden 5 --seed 7 -o {name}.safetensors"
             ))
             .ok();
         place
@@ -209,7 +209,7 @@ fn the_same_command_gives_the_same_bytes() {
     assert_eq!(read("a.safetensors"), read("b.safetensors"));
     assert_eq!(read("a.npy"), read("b.npy"));
     place
-        .run("fit d.csv --hidden 5 --seed 8 -o c.safetensors")
+        .run("fit d.csv --method op --hidden 5 --seed 8 -o c.safetensors")
         .ok();
     assert_ne!(read("a.safetensors"), read("c.safetensors"));
 }
@@ -327,4 +327,54 @@ fn the_demo_calibrates_and_leaves_everything_in_its_folder() {
             place.run(&format!("inspect {model}")).ok();
         }
     }
+}
+
+#[test]
+fn auto_is_the_default_and_says_what_it_is_made_of() {
+    let place = Place::new();
+    place.write("d.csv", csv(400));
+    let line = "fit d.csv -o m.safetensors";
+    let words = place.run(line).ok().stdout;
+    assert!(words.contains("auto on 400 rows"), "{words}");
+    assert!(words.contains("on held-out rows"), "{words}");
+    let found = place.run(&format!("{line} --folds 3 --json")).ok().json();
+    assert_eq!(
+        (
+            found["method"].as_str(),
+            found["order_preserving"].as_bool()
+        ),
+        (Some("auto"), Some(true))
+    );
+    assert!(
+        found["report"]["notes"]
+            .as_array()
+            .is_some_and(|n| !n.is_empty())
+    );
+    let shown = place.run("inspect m.safetensors --json").ok().json();
+    assert_eq!(shown["method"]["folds"], 3);
+    place.run("apply m.safetensors d.csv -o p.npy").ok();
+}
+
+#[test]
+fn a_search_chooses_and_folds_are_averaged() {
+    let place = Place::new();
+    place.write("d.csv", csv(150));
+    let line = "fit d.csv --method dir-odir --search quick --folds 3 -o m.safetensors";
+    let found = place.run(&format!("{line} --json")).ok().json();
+    let ranking = found["ranking"].as_array().unwrap();
+    assert!(ranking.len() >= 3 && ranking[0]["nll"].as_f64() <= ranking[1]["nll"].as_f64());
+    let shown = place.run("inspect m.safetensors --json").ok().json();
+    assert_eq!(shown["method"], ranking[0]["method"]);
+    let words = place.run(line).ok().stdout;
+    assert!(words.contains("chosen, with a held-out NLL of"), "{words}");
+
+    place.run("fit d.csv --method ts -o one.safetensors").ok();
+    place
+        .run("fit d.csv --method ts --folds 4 --stratified -o four.safetensors")
+        .ok();
+    let read = |name: &str| std::fs::read(place.path(name)).unwrap();
+    assert_ne!(read("one.safetensors"), read("four.safetensors"));
+    let refused = place.run("fit d.csv --method ts --folds 151 -o x.safetensors");
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("folds = 151"), "{}", refused.stderr);
 }

@@ -150,7 +150,7 @@ pub(crate) fn apply_into<T: Real>(
         output.assign(&plain);
         return Ok(());
     };
-    let block = BLOCK_ELEMENTS.div_ceil(classes).clamp(1, 256) * classes;
+    let block = piece(classes) * classes;
     scores
         .as_slice()
         .par_chunks(block)
@@ -162,29 +162,49 @@ pub(crate) fn apply_into<T: Real>(
     Ok(())
 }
 
-/// The mean NLL of a model's 64-bit logits on data, in pieces of fixed size.
+/// The mean NLL of a model's 64-bit logits on data.
 pub(crate) fn mean_nll(model: &(impl Transform + Sync + ?Sized), data: &Dataset<'_>) -> f64 {
+    mean(&row_nlls(model, data), data)
+}
+
+/// The mean of something per row, summed in pieces of fixed size.
+pub(crate) fn mean(values: &[f64], data: &Dataset<'_>) -> f64 {
+    let piece = piece(data.classes());
+    let sums = values.chunks(piece).enumerate().map(|(place, values)| {
+        let rows = values.iter().enumerate();
+        rows.fold(0.0, |sum, (row, value)| {
+            sum + data.weight(place * piece + row) * value
+        })
+    });
+    sums.sum::<f64>() / data.total_weight()
+}
+
+/// The NLL of each row.
+pub(crate) fn row_nlls(model: &(impl Transform + Sync + ?Sized), data: &Dataset<'_>) -> Vec<f64> {
     let classes = data.classes();
-    let rows = BLOCK_ELEMENTS.div_ceil(classes).clamp(1, 256);
-    let sums: Vec<f64> = data
-        .scores()
+    let piece = piece(classes);
+    let mut nlls = vec![0.0; data.rows()];
+    data.scores()
         .as_slice()
-        .par_chunks(rows * classes)
-        .enumerate()
-        .map_init(
+        .par_chunks(piece * classes)
+        .zip(data.labels().par_chunks(piece))
+        .zip(nlls.par_chunks_mut(piece))
+        .for_each_init(
             || Workspace::new(classes),
-            |workspace, (piece, scores)| {
+            |workspace, ((scores, labels), nlls)| {
                 let logits = workspace.logits(model, scores);
-                let mut sum = 0.0;
-                for (row, logits) in logits.chunks_exact_mut(classes).enumerate() {
-                    let row = piece * rows + row;
-                    let at_label = logits[data.labels()[row] as usize];
+                let rows = logits.chunks_exact_mut(classes).zip(labels);
+                for ((logits, &label), nll) in rows.zip(nlls) {
+                    let at_label = logits[label as usize];
                     let (top, total) = softmax::exponentials(logits);
-                    sum += data.weight(row) * (total.ln() - (at_label - top));
+                    *nll = total.ln() - (at_label - top);
                 }
-                sum
             },
-        )
-        .collect();
-    sums.iter().sum::<f64>() / data.total_weight()
+        );
+    nlls
+}
+
+/// Rows that are worked on at once.
+fn piece(classes: usize) -> usize {
+    BLOCK_ELEMENTS.div_ceil(classes).clamp(1, 256)
 }

@@ -7,6 +7,19 @@ use crate::math::softmax;
 use crate::rank::{Sorter, narrow_in_order};
 use crate::traits::Transform;
 
+/// What is less likely than e to the power of this is as likely as that for the second model: logits of
+/// 1e38 would otherwise leave the range of 32-bit floats.
+const LOWEST: f64 = -1e30;
+
+/// Brings log-probabilities, which a second model is to read, into the range of 32-bit floats.
+pub(crate) fn hold(logs: &mut [f64]) {
+    for log in logs {
+        if *log < LOWEST && *log > f64::NEG_INFINITY {
+            *log = LOWEST;
+        }
+    }
+}
+
 /// A model that calibrates what another model gives: its log-probabilities, as 32-bit floats.
 ///
 /// If both keep the order, so does the chain.
@@ -79,6 +92,7 @@ impl Transform for ChainModel {
         let rows = logits.chunks_exact_mut(classes);
         for (logs, scores) in rows.zip(scores.chunks_exact_mut(classes)) {
             softmax::log_probabilities(logs, &mut scratch);
+            hold(logs);
             // As `Scores` does it, which is where the second model's fit had its rows from.
             narrow_in_order(logs, &mut sorter, scores);
             if self.then.reads_order() {

@@ -273,6 +273,7 @@ impl Calibrator for Diag {
             nll_before: start.nll_before,
             nll_after: objective.pass.nll,
             stop: outcome.stop,
+            notes: Vec::new(),
         };
         let model = DiagModel::new(
             data.classes(),

@@ -187,6 +187,7 @@ impl Calibrator for Ets {
             } else {
                 start.stop
             },
+            notes: Vec::new(),
         };
         Ok((EtsModel { parts }, report))
     }

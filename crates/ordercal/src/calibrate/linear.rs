@@ -212,6 +212,7 @@ impl Plan<'_> {
             nll_before: start.nll_before,
             nll_after: objective.nll,
             stop: outcome.stop,
+            notes: Vec::new(),
         };
         let narrow = |values: &[f64]| {
             let held = values.iter().map(|&v| (v as f32).clamp(-LARGEST, LARGEST));

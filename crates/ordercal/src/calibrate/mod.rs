@@ -1,6 +1,7 @@
 //! The calibrators: [`Method`] holds hyperparameters and fits, [`Model`] is what was fitted and applies.
 
 pub(crate) mod apply;
+mod auto;
 mod bbq;
 mod beta;
 mod chain;
@@ -38,6 +39,7 @@ use crate::real::Real;
 use crate::traits::{Calibrator, FitReport, Transform, Unwatched, Watch};
 
 pub use apply::Block;
+pub use auto::{Auto, AutoFree, Automatic, Kept, NotKept, Promise};
 pub use bbq::Bbq;
 pub use beta::Beta;
 pub use chain::ChainModel;
@@ -107,6 +109,10 @@ pub enum Method {
     Bbq(Bbq),
     /// A plain network; may change predictions.
     Unconstrained(Unconstrained),
+    /// A mixture of order-preserving methods.
+    Auto(Auto),
+    /// A mixture of methods; may change predictions.
+    AutoFree(AutoFree),
     /// Any of those that may change predictions, projected onto the input's order.
     Ordered(Ordered),
 }
@@ -132,7 +138,7 @@ macro_rules! each_method {
     ($value:expr, $inner:ident => $body:expr) => {
         each!($value, Method {
             Uncalibrated, Ts, Ets, Diag, Oi, Op, Vs, MsOdir, DirOdir, Svs, Sms, Platt, Beta,
-            Isotonic, Histogram, Bbq, Unconstrained, Ordered
+            Isotonic, Histogram, Bbq, Unconstrained, Auto, AutoFree, Ordered
         }, $inner => $body)
     };
 }
@@ -173,6 +179,8 @@ from_variants!(Method {
     Histogram(Histogram),
     Bbq(Bbq),
     Unconstrained(Unconstrained),
+    Auto(Auto),
+    AutoFree(AutoFree),
     Ordered(Ordered),
 });
 
@@ -212,6 +220,8 @@ impl Method {
             Histogram::default().into(),
             Bbq::default().into(),
             Unconstrained::default().into(),
+            Auto::default().into(),
+            AutoFree::default().into(),
         ]
     }
 
@@ -254,6 +264,7 @@ impl Method {
                 | Self::Histogram(_)
                 | Self::Bbq(_)
                 | Self::Unconstrained(_)
+                | Self::AutoFree(_)
         )
     }
 
@@ -290,6 +301,8 @@ impl Method {
         self.validate()?;
         each_method!(self, method => {
             let (model, report) = method.fit(data, watch)?;
+            // Of `auto`, whose models are of any kind, it is one already.
+            #[allow(clippy::useless_conversion)]
             let model = model.into();
             Ok(Fitted { model, report })
         })

@@ -161,6 +161,7 @@ impl<F: Family> Calibrator for Network<F> {
             nll_before: start.nll_before,
             nll_after: trained.nll,
             stop: trained.stop,
+            notes: Vec::new(),
         };
         Ok((model, report))
     }

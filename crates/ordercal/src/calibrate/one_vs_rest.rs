@@ -195,6 +195,7 @@ pub(crate) fn report(
         nll_before,
         nll_after: nll,
         stop: StopReason::Converged,
+        notes: Vec::new(),
     }
 }
 

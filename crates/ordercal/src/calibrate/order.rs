@@ -36,7 +36,7 @@ pub struct Ordered {
 pub const SLIVER: f64 = 1e-6;
 
 /// The keys of the free methods, and of their projections.
-const KEYS: [(&str, &str); 11] = [
+const KEYS: [(&str, &str); 12] = [
     ("vs", "vs+order"),
     ("ms-odir", "ms-odir+order"),
     ("dir-odir", "dir-odir+order"),
@@ -48,6 +48,7 @@ const KEYS: [(&str, &str); 11] = [
     ("histogram", "histogram+order"),
     ("bbq", "bbq+order"),
     ("unconstrained", "unconstrained+order"),
+    ("auto-free", "auto-free+order"),
 ];
 
 impl Ordered {
@@ -79,24 +80,18 @@ pub struct OrderedModel {
 }
 
 impl OrderedModel {
-    /// Projects a fitted free model; β > 0 tempers the input distribution that keeps strict steps strict.
+    /// Projects a fitted model; β > 0 tempers the input distribution that keeps strict steps strict. A model
+    /// that keeps the order already (what `auto-free` falls back to) hardly changes.
     ///
     /// # Errors
-    /// [`Error::InvalidParameter`] if β is not positive, or the model keeps the order already.
+    /// [`Error::InvalidParameter`] if β is not positive.
     pub fn new(inner: Model, beta: f64) -> Result<Self> {
-        let fail = |name, value: String, expected| {
-            Err(Error::InvalidParameter {
-                name,
-                value,
-                expected,
-            })
-        };
         if !(beta > 0.0 && beta.is_finite()) {
-            return fail("beta", beta.to_string(), "a positive number");
-        }
-        if inner.order_preserving() {
-            let value = "an order-preserving model".to_owned();
-            return fail("inner", value, "a model that may change the order");
+            return Err(Error::InvalidParameter {
+                name: "beta",
+                value: beta.to_string(),
+                expected: "a positive number",
+            });
         }
         Ok(Self {
             inner: Box::new(inner),

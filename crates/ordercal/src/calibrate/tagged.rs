@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Bbq, Beta, Diag, DirOdir, Ets, Histogram, Isotonic, Method, MsOdir, Oi, Op, Ordered, Platt,
-    Sms, Svs, Ts, Uncalibrated, Unconstrained, Vs,
+    Auto, AutoFree, Bbq, Beta, Diag, DirOdir, Ets, Histogram, Isotonic, Method, MsOdir, Oi, Op,
+    Ordered, Platt, Sms, Svs, Ts, Uncalibrated, Unconstrained, Vs,
 };
 
 /// Defines [`Tagged`] and its conversions from two lists: methods that keep the order, and free ones with
@@ -54,7 +54,7 @@ macro_rules! tagged {
 }
 
 tagged! {
-    ordered { Uncalibrated, Ts, Ets, Diag, Oi, Op }
+    ordered { Uncalibrated, Ts, Ets, Diag, Oi, Op, Auto }
     free {
         Vs as VsOrder = "vs+order",
         MsOdir as MsOdirOrder = "ms-odir+order",
@@ -67,5 +67,6 @@ tagged! {
         Histogram as HistogramOrder = "histogram+order",
         Bbq as BbqOrder = "bbq+order",
         Unconstrained as UnconstrainedOrder = "unconstrained+order",
+        AutoFree as AutoFreeOrder = "auto-free+order",
     }
 }

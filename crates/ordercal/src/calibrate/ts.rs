@@ -125,6 +125,7 @@ pub(crate) fn fit_beta(data: &Dataset<'_>, watch: &dyn Watch) -> Result<(f64, Fi
             nll_before: before.value,
             nll_after: before.value,
             stop: StopReason::Nothing,
+            notes: Vec::new(),
         };
         return Ok((1.0, report));
     }
@@ -157,6 +158,7 @@ pub(crate) fn fit_beta(data: &Dataset<'_>, watch: &dyn Watch) -> Result<(f64, Fi
         nll_before: before.value,
         nll_after: minimum.value,
         stop: minimum.stop,
+        notes: Vec::new(),
     };
     Ok((minimum.at.exp(), report))
 }

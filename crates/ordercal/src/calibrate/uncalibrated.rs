@@ -64,6 +64,7 @@ impl Calibrator for Uncalibrated {
             nll_before: nll,
             nll_after: nll,
             stop: StopReason::Nothing,
+            notes: Vec::new(),
         };
         let classes = data.classes();
         Ok((UncalibratedModel { classes }, report))

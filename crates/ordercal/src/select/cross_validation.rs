@@ -1,15 +1,13 @@
 //! NLL on held-out rows, and the best of several methods by it.
 
-use std::ops::ControlFlow;
-use std::sync::Mutex;
-
 use rayon::prelude::*;
 
 use super::folds::Folds;
+use super::tally::Tally;
 use crate::calibrate::{Method, apply};
 use crate::data::Dataset;
 use crate::error::{Error, Result};
-use crate::traits::{Progress, Watch, tell};
+use crate::traits::Watch;
 
 /// How a method does on rows it has not seen.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,11 +80,7 @@ pub fn choose(
         });
     }
     candidates.iter().try_for_each(Method::validate)?;
-    let tally = Tally {
-        done: Mutex::new((0, f64::INFINITY)),
-        of: candidates.len() * folds.count(),
-        watch,
-    };
+    let tally = Tally::new(candidates.len() * folds.count(), watch);
     let mut scores = vec![
         Score {
             nll: 0.0,
@@ -131,43 +125,16 @@ pub fn choose(
     })
 }
 
-/// Counts fits. A fit's own steps are passed on as the whole's progress, so that a bar stays alive and a
-/// wish to stop is heard in the middle of a fit.
-struct Tally<'a> {
-    /// Fits done, and the loss of the latest.
-    done: Mutex<(usize, f64)>,
-    of: usize,
-    watch: &'a dyn Watch,
-}
-
-impl Tally<'_> {
-    fn finish(&self, nll: f64) -> Result<()> {
-        let mut done = self.done.lock().unwrap_or_else(|e| e.into_inner());
-        *done = (done.0 + 1, nll);
-        // With the lock held, so that the count only ever goes up.
-        tell(self.watch, done.0, self.of, nll)
-    }
-}
-
-impl Watch for Tally<'_> {
-    fn progress(&self, _: &Progress) -> ControlFlow<()> {
-        let done = self.done.lock().unwrap_or_else(|e| e.into_inner());
-        self.watch.progress(&Progress {
-            iteration: done.0,
-            of: self.of,
-            loss: done.1,
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::calibrate::{Ts, Uncalibrated, Vs};
     use crate::data::{ScoreKind, Scores};
     use crate::rng::Rng;
-    use crate::traits::Unwatched;
+    use crate::traits::{Progress, Unwatched};
     use ndarray::Array2;
+    use std::ops::ControlFlow;
+    use std::sync::Mutex;
 
     /// Logits four times too large.
     fn data(rows: usize) -> Dataset<'static> {

@@ -39,6 +39,27 @@ impl Folds {
         Ok(Self { count, fold_of })
     }
 
+    /// Deals rows out so that every label is spread over the folds as evenly as can be.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn stratified(labels: &[u32], count: usize, seed: u64) -> Result<Self> {
+        let mut folds = Self::new(labels.len(), count, seed)?;
+        let mut rows: Vec<usize> = (0..labels.len()).collect();
+        Rng::new(seed).shuffle(&mut rows);
+        rows.sort_by_key(|&row| labels[row]);
+        for (place, row) in rows.into_iter().enumerate() {
+            folds.fold_of[row] = (place % count) as u32;
+        }
+        Ok(folds)
+    }
+
+    /// As many folds as the paper has: 5, or 3 from 1000 classes on, but no more than half the rows.
+    pub fn usual(rows: usize, classes: usize) -> usize {
+        let count = if classes >= 1000 { 3 } else { 5 };
+        count.min(rows / 2).max(2)
+    }
+
     /// How many folds there are.
     pub fn count(&self) -> usize {
         self.count
@@ -80,6 +101,17 @@ mod tests {
         assert!((0..5).all(|fold| (20..=21).contains(&folds.held_out(fold).len())));
         assert_eq!(folds, Folds::new(103, 5, 7).unwrap());
         assert_ne!(folds, Folds::new(103, 5, 8).unwrap());
+    }
+
+    #[test]
+    fn labels_are_spread_evenly_if_asked_for() {
+        let labels: Vec<u32> = (0..100).map(|row| u32::from(row % 10 == 0)).collect();
+        let folds = Folds::stratified(&labels, 5, 3).unwrap();
+        for fold in 0..5 {
+            let rows = folds.held_out(fold);
+            assert_eq!(rows.len(), 20);
+            assert_eq!(rows.iter().filter(|&&row| labels[row] == 1).count(), 2);
+        }
     }
 
     #[test]

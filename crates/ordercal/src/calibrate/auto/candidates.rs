@@ -1,0 +1,167 @@
+//! What is mixed: methods and chains of methods, fitted fold by fold.
+
+use ndarray::Array2;
+use rayon::prelude::*;
+
+use super::held_out_scores;
+use crate::calibrate::{
+    ChainModel, Diag, DirOdir, Ets, Method, Model, Oi, Op, OrderedModel, Sms, Svs, Ts,
+    Uncalibrated, apply, ts,
+};
+use crate::data::{Dataset, ScoreKind};
+use crate::error::Result;
+use crate::select::Folds;
+use crate::select::tally::Tally;
+use crate::traits::Unwatched;
+
+/// One that may get a share: a model for each fold, and how they do on the rows they have not seen.
+pub(super) struct Member {
+    pub(super) name: String,
+    pub(super) models: Vec<Model>,
+    pub(super) nlls: Vec<f64>,
+}
+
+/// The candidates before they are fitted.
+pub(super) struct Sources {
+    methods: Vec<(String, Method)>,
+    /// Which method is read, and which reads it.
+    chains: Vec<(usize, Method)>,
+    keep_order: bool,
+}
+
+impl Sources {
+    pub(super) fn new(data: &Dataset<'_>, keep_order: bool, chains: bool, seed: u64) -> Self {
+        let named = |method: Method, size: &str| (format!("{}{size}", method.key()), method);
+        let oi = |units: usize| Oi::default().with_hidden(&[units]).with_seed(seed);
+        let op = |units: usize| Op::default().with_hidden(&[units]).with_seed(seed);
+        let mut methods = vec![
+            named(Uncalibrated::default().into(), ""),
+            named(Ts::default().into(), ""),
+            named(Ets::default().into(), ""),
+            named(Diag::default().into(), ""),
+            named(oi(20).into(), " (20)"),
+            named(oi(100).into(), " (100)"),
+            named(op(20).into(), " (20)"),
+            named(op(100).into(), " (100)"),
+            named(Svs::default().into(), ""),
+            named(Sms::default().into(), ""),
+        ];
+        for lambda in dir_odir_weights(data.classes()) {
+            let method = DirOdir::default().with_lambda(lambda);
+            methods.push(named(method.into(), &format!(" ({lambda:e})")));
+        }
+        let place = |key: &str| methods.iter().position(|(name, _)| name == key);
+        let mut list = Vec::new();
+        if chains {
+            for source in [place("sms"), place("svs")].into_iter().flatten() {
+                list.push((source, oi(20).into()));
+                list.push((source, Diag::default().into()));
+            }
+        }
+        Self {
+            methods,
+            chains: list,
+            keep_order,
+        }
+    }
+
+    /// How many fits there are in a fold.
+    pub(super) fn fits(&self) -> usize {
+        self.methods.len() + self.chains.len()
+    }
+
+    /// Fits everything on every fold, all of it side by side.
+    pub(super) fn fit(
+        &self,
+        data: &Dataset<'_>,
+        folds: &Folds,
+        tally: &Tally<'_>,
+    ) -> Result<Vec<Member>> {
+        let parts: Vec<(Dataset<'static>, Dataset<'static>, f64)> = (0..folds.count())
+            .map(|fold| {
+                let kept = data.select(&folds.kept(fold));
+                let (beta, _) = ts::fit_beta(&kept, &Unwatched)?;
+                Ok((kept, data.select(&folds.held_out(fold)), beta))
+            })
+            .collect::<Result<_>>()?;
+        let jobs: Vec<(usize, usize)> = (0..folds.count())
+            .flat_map(|fold| (0..self.methods.len()).map(move |method| (method, fold)))
+            .collect();
+        let mut fitted = jobs
+            .par_iter()
+            .map(|&(method, fold)| {
+                let model = self.methods[method].1.fit_watched(&parts[fold].0, tally)?;
+                tally.finish(model.report.nll_after)?;
+                Ok(((method, fold), model.model))
+            })
+            .collect::<Result<Vec<_>>>()?;
+        fitted.sort_by_key(|(place, _)| *place);
+        let mut models: Vec<Vec<Model>> = vec![Vec::new(); self.methods.len()];
+        for ((method, _), model) in fitted {
+            models[method].push(model);
+        }
+
+        let mut members = Vec::new();
+        for (source, top) in &self.chains {
+            let name = format!("{} on {}", top.key(), self.methods[*source].0);
+            let first = &models[*source];
+            let read = held_out_scores(data, folds, |fold, part| -> Result<Array2<f64>> {
+                first[fold].apply(part, ScoreKind::LogProbs)
+            })?;
+            let read = data.with_scores(read)?;
+            let chained = (0..folds.count())
+                .into_par_iter()
+                .map(|fold| {
+                    let then = top.fit_watched(&read.select(&folds.kept(fold)), tally)?;
+                    tally.finish(then.report.nll_after)?;
+                    Ok(ChainModel::new(first[fold].clone(), then.model)?.into())
+                })
+                .collect::<Result<Vec<Model>>>()?;
+            members.push((name, chained));
+        }
+        let names = self.methods.iter().map(|(name, _)| name.clone());
+        let all = names.zip(models).chain(members);
+        all.map(|(name, models)| self.member(name, models, &parts, folds))
+            .collect()
+    }
+
+    /// Projects models if they need it, and scores them on the rows they have not seen.
+    fn member(
+        &self,
+        name: String,
+        models: Vec<Model>,
+        parts: &[(Dataset<'static>, Dataset<'static>, f64)],
+        folds: &Folds,
+    ) -> Result<Member> {
+        let project = self.keep_order && models.iter().any(|model| !model.order_preserving());
+        let name = if project {
+            format!("{name}+order")
+        } else {
+            name
+        };
+        let mut nlls = vec![0.0; folds.rows()];
+        let mut finished = Vec::new();
+        for (fold, (model, (_, held_out, beta))) in models.into_iter().zip(parts).enumerate() {
+            let model = if project {
+                OrderedModel::new(model, *beta)?.into()
+            } else {
+                model
+            };
+            let found = apply::row_nlls(&model, held_out);
+            for (row, nll) in folds.held_out(fold).into_iter().zip(found) {
+                nlls[row] = nll;
+            }
+            finished.push(model);
+        }
+        Ok(Member {
+            name,
+            models: finished,
+            nlls,
+        })
+    }
+}
+
+/// Two penalties to choose from; the more classes, the larger the best.
+fn dir_odir_weights(classes: usize) -> [f64; 2] {
+    if classes < 50 { [1e1, 1e2] } else { [1e4, 1e5] }
+}
