@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use numpy::PyReadonlyArray1;
 use ordercal::{Method, Progress, Watch};
@@ -52,8 +52,10 @@ pub fn fit(
     let (fitted, outcome) = py.detach(move || {
         std::thread::scope(|scope| {
             let worker = scope.spawn(move || {
+                let start = Instant::now();
                 let data = rows.dataset(kind, scores)?;
-                to_fit.fit_watched(&data, &reporter)
+                let fitted = to_fit.fit_watched(&data, &reporter)?;
+                Ok::<_, ordercal::Error>((fitted, start.elapsed().as_secs_f64()))
             });
             let outcome = listen(&receiver, progress.as_ref(), cancelled);
             let fitted = worker
@@ -63,8 +65,9 @@ pub fn fit(
         })
     });
     outcome?;
-    let saved = SavedModel::new(method, fitted.map_err(refuse)?).with_class_names(class_names);
-    Ok(Model::new(saved))
+    let (fitted, seconds) = fitted.map_err(refuse)?;
+    let saved = SavedModel::new(method, fitted).with_class_names(class_names);
+    Ok(Model::new(saved, seconds))
 }
 
 /// Waits until the fit has ended. What Python raises meanwhile ends it early, and is returned.

@@ -15,11 +15,24 @@ use crate::errors::{file, refuse};
 #[pyclass(frozen, module = "ordercal._native")]
 pub struct Model {
     saved: SavedModel,
+    /// What the library took for the fit, if it was now.
+    seconds: Option<f64>,
 }
 
 impl Model {
-    pub fn new(saved: SavedModel) -> Self {
-        Self { saved }
+    /// A model fresh from its fit.
+    pub fn new(saved: SavedModel, seconds: f64) -> Self {
+        Self {
+            saved,
+            seconds: Some(seconds),
+        }
+    }
+
+    fn read(saved: SavedModel) -> Self {
+        Self {
+            saved,
+            seconds: None,
+        }
     }
 
     fn apply_as<'py, T: Real + numpy::Element>(
@@ -64,7 +77,7 @@ impl Model {
     #[staticmethod]
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let saved = py.detach(|| SavedModel::load(&path)).map_err(file)?;
-        Ok(Self { saved })
+        Ok(Self::read(saved))
     }
 
     /// The bytes of the model file.
@@ -76,7 +89,7 @@ impl Model {
     #[staticmethod]
     fn from_bytes(bytes: &[u8]) -> PyResult<Self> {
         let saved = SavedModel::from_bytes(bytes, Path::new("<bytes>")).map_err(file)?;
-        Ok(Self { saved })
+        Ok(Self::read(saved))
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Py<PyAny>, (Bound<'py, PyBytes>,))> {
@@ -96,6 +109,12 @@ impl Model {
         let kind = kind(kind_name)?;
         py.detach(|| export_onnx(&self.saved.model, kind, &path))
             .map_err(file)
+    }
+
+    /// How long the library's part of the fit took, without the way there and back; `None` once read from a file.
+    #[getter]
+    fn fit_seconds(&self) -> Option<f64> {
+        self.seconds
     }
 
     /// K.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 METHODS = "uncalibrated ts ets vs ms-odir dir-odir svs sms diag oi op unconstrained".split()
-METHODS += ["vs+order", "ms-odir+order", "dir-odir+order", "svs+order", "sms+order", "unconstrained+order"]
+METHODS += ["auto", "auto-free", "vs+order", "ms-odir+order", "dir-odir+order", "svs+order", "sms+order", "unconstrained+order"]
 NO_GRAPH = "platt beta isotonic histogram bbq".split()
 
 

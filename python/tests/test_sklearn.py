@@ -8,8 +8,7 @@ import numpy as np
 import ordercal
 import pytest
 from conftest import Split
-from ordercal.sklearn import DEFAULT_METHOD, CalibratedClassifier, ScoreCalibrator
-from sklearn.calibration import CalibratedClassifierCV
+from ordercal.sklearn import CalibratedClassifier, ScoreCalibrator
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
@@ -18,6 +17,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score, train_test
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC, LinearSVC
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 ESTIMATORS = [
@@ -45,7 +45,7 @@ def digits() -> list[Any]:
     [
         LinearSVC(),
         SVC(decision_function_shape="ovr"),
-        SVC(decision_function_shape="ovo", probability=False),
+        SVC(decision_function_shape="ovo"),
         GaussianNB(),
         RandomForestClassifier(50, random_state=0),
         make_pipeline(LogisticRegression(max_iter=200)),
@@ -122,9 +122,13 @@ def test_transformer(calib: Split, test: Split) -> None:
     assert list(named.transform(frame).columns) == list("abcde")
 
 
-def test_better_than_scikit_learns_own(digits: list[Any]) -> None:
+def test_ensembles(digits: list[Any]) -> None:
     train, test, y_train, y_test = digits
-    forest = RandomForestClassifier(100, random_state=0)
-    ours = CalibratedClassifier(forest, DEFAULT_METHOD).fit(train, y_train)
-    theirs = CalibratedClassifierCV(forest, method="isotonic", cv=5).fit(train, y_train)
-    assert log_loss(y_test, ours.predict_proba(test)) < log_loss(y_test, theirs.predict_proba(test))
+    inner = DecisionTreeClassifier(max_depth=8, random_state=0)
+    one = CalibratedClassifier(inner, "ts").fit(train, y_train)
+    many = CalibratedClassifier(inner, "ts", ensemble=True).fit(train, y_train)
+    assert len(one.estimators_) == 1 and len(many.estimators_) == 5
+    assert log_loss(y_test, many.predict_proba(test)) < log_loss(y_test, one.predict_proba(test))
+    np.testing.assert_allclose(many.predict_proba(test).sum(axis=1), 1.0)
+    with pytest.raises(ordercal.OrdercalError, match="no ensemble"):
+        CalibratedClassifier(one.estimator_, cv="prefit", ensemble=True).fit(train, y_train)

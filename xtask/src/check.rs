@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 /// What is run, each with what to call it.
-const STEPS: [(&str, &[&str]); 6] = [
+const STEPS: [(&str, &[&str]); 7] = [
     ("format", &["fmt", "--all", "--check"]),
     (
         "lints",
@@ -40,6 +40,7 @@ const STEPS: [(&str, &[&str]); 6] = [
             "--no-fail-fast",
         ],
     ),
+    ("python", &["xtask", "python"]),
     // Last, so that the output ends with the counts; the crates left out hold no tests of their own.
     (
         "tests",

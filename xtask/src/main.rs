@@ -6,6 +6,7 @@ mod check;
 mod demo_data;
 mod hammer;
 mod picture;
+mod python;
 mod quality;
 mod reference_metrics;
 mod speed;
@@ -18,6 +19,7 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   check                        everything the continuous integration runs
+  python                       of that only the Python package: its wheel, types and tests
   quality DIR [--reference F]  fit every method on every bundle *.npz in DIR (calibrate on its
                                split calib, score on its split test) and print nll, ece, brier,
                                accuracy, changed predictions and seconds; with F, a JSON file of
@@ -44,6 +46,7 @@ fn main() -> Result<()> {
     let options = Options::parse(args)?;
     match command.as_str() {
         "check" => check::run(),
+        "python" => python::run(),
         "quality" => {
             let dir = options
                 .directory

@@ -19,6 +19,8 @@ from ._errors import MissingFileError, NotFittedError, OrdercalError, OrdercalTy
 from ._metrics import Evaluation, MetricState, Reliability, evaluate, reliability
 from .methods import (
     BBQ,
+    Auto,
+    AutoFree,
     Beta,
     Diagonal,
     Dirichlet,
@@ -39,6 +41,8 @@ from .methods import (
 
 __all__ = [
     "BBQ",
+    "Auto",
+    "AutoFree",
     "Beta",
     "Calibrator",
     "Comparison",

@@ -23,7 +23,10 @@ REGISTRY: dict[str, type[Calibrator]] = {}
 
 
 class FitReport(SimpleNamespace):
-    """What a fit did: `iterations`, `evaluations`, `loss`, `nll_before`, `nll_after` and why it ended, `stop`."""
+    """What a fit did: `iterations`, `evaluations`, `loss`, `nll_before`, `nll_after`, why it ended, `stop`, and `notes`."""
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(**{"notes": [], **values})
 
 
 def _plain(value: Any) -> Any:

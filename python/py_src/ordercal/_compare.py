@@ -14,7 +14,7 @@ from ._inputs import read_scores
 from ._metrics import _keys, evaluate
 
 #: What is compared if nobody says.
-DEFAULT_METHODS = ("ts", "ets", "diag", "oi", "op", "svs", "sms")
+DEFAULT_METHODS = ("ts", "ets", "diag", "oi", "op", "svs", "sms", "auto")
 DEFAULT_METRICS = ("nll", "ece", "brier", "accuracy")
 
 

@@ -71,3 +71,11 @@ class BBQ(Calibrator, key="bbq"):
 
 class Unconstrained(Calibrator, key="unconstrained"):
     """A plain network, for comparison. May change predictions, unless `keep_order`."""
+
+
+class Auto(Calibrator, key="auto"):
+    """A mixture of order-preserving maps learned on held-out rows, or less where that is enough. Keeps every prediction."""
+
+
+class AutoFree(Calibrator, key="auto-free"):
+    """`Auto` without the projection onto the order. May change predictions, unless `keep_order`."""

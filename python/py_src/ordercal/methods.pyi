@@ -1,4 +1,4 @@
-"""The keywords of every method; stubtest holds them to what the library says."""
+"""The keywords of every method, made by `tools/make_stubs.py`; stubtest holds them to what the library says."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -35,7 +35,7 @@ class Diagonal(Calibrator):
     smoothness: float
     input: str
     intervals: int
-    optimizer: Any
+    optimizer: dict[str, Any] | None
     seed: int
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Diagonal(Calibrator):
         smoothness: float = 1.0,
         input: str = "log-softmax",
         intervals: int = 4096,
-        optimizer: Any = None,
+        optimizer: dict[str, Any] | None = None,
         seed: int = 1357,
         kind: str = "logits",
     ) -> None: ...
@@ -55,8 +55,8 @@ class OrderInvariant(Calibrator):
     hidden: Sequence[int]
     lambda_: float
     input: str
-    optimizer: Any
-    early_stopping: Any
+    optimizer: dict[str, Any] | None
+    early_stopping: dict[str, Any] | None
     seed: int
     def __init__(
         self,
@@ -65,8 +65,8 @@ class OrderInvariant(Calibrator):
         hidden: Sequence[int] = (100,),
         lambda_: float = 0.001,
         input: str = "centred",
-        optimizer: Any = None,
-        early_stopping: Any = None,
+        optimizer: dict[str, Any] | None = None,
+        early_stopping: dict[str, Any] | None = None,
         seed: int = 1357,
         kind: str = "logits",
     ) -> None: ...
@@ -75,8 +75,8 @@ class OrderPreserving(Calibrator):
     hidden: Sequence[int]
     lambda_: float
     input: str
-    optimizer: Any
-    early_stopping: Any
+    optimizer: dict[str, Any] | None
+    early_stopping: dict[str, Any] | None
     seed: int
     def __init__(
         self,
@@ -85,22 +85,22 @@ class OrderPreserving(Calibrator):
         hidden: Sequence[int] = (100,),
         lambda_: float = 0.001,
         input: str = "log-softmax",
-        optimizer: Any = None,
-        early_stopping: Any = None,
+        optimizer: dict[str, Any] | None = None,
+        early_stopping: dict[str, Any] | None = None,
         seed: int = 1357,
         kind: str = "logits",
     ) -> None: ...
 
 class VectorScaling(Calibrator):
     input: str
-    optimizer: Any
+    optimizer: dict[str, Any] | None
     keep_order: bool
     def __init__(
         self,
         /,
         *,
         input: str = "raw",
-        optimizer: Any = None,
+        optimizer: dict[str, Any] | None = None,
         keep_order: bool = False,
         kind: str = "logits",
     ) -> None: ...
@@ -109,7 +109,7 @@ class MatrixScaling(Calibrator):
     lambda_: float
     mu: float
     input: str
-    optimizer: Any
+    optimizer: dict[str, Any] | None
     keep_order: bool
     def __init__(
         self,
@@ -118,7 +118,7 @@ class MatrixScaling(Calibrator):
         lambda_: float = 10000.0,
         mu: float = 0.1,
         input: str = "raw",
-        optimizer: Any = None,
+        optimizer: dict[str, Any] | None = None,
         keep_order: bool = False,
         kind: str = "logits",
     ) -> None: ...
@@ -126,7 +126,7 @@ class MatrixScaling(Calibrator):
 class Dirichlet(Calibrator):
     lambda_: float
     mu: float
-    optimizer: Any
+    optimizer: dict[str, Any] | None
     keep_order: bool
     def __init__(
         self,
@@ -134,35 +134,35 @@ class Dirichlet(Calibrator):
         *,
         lambda_: float = 10000.0,
         mu: float = 0.1,
-        optimizer: Any = None,
+        optimizer: dict[str, Any] | None = None,
         keep_order: bool = False,
         kind: str = "logits",
     ) -> None: ...
 
 class StructuredVectorScaling(Calibrator):
     lambda_: float
-    optimizer: Any
+    optimizer: dict[str, Any] | None
     keep_order: bool
     def __init__(
         self,
         /,
         *,
         lambda_: float = 1.0,
-        optimizer: Any = None,
+        optimizer: dict[str, Any] | None = None,
         keep_order: bool = False,
         kind: str = "logits",
     ) -> None: ...
 
 class StructuredMatrixScaling(Calibrator):
     lambda_: float
-    optimizer: Any
+    optimizer: dict[str, Any] | None
     keep_order: bool
     def __init__(
         self,
         /,
         *,
         lambda_: float = 1.0,
-        optimizer: Any = None,
+        optimizer: dict[str, Any] | None = None,
         keep_order: bool = False,
         kind: str = "logits",
     ) -> None: ...
@@ -243,8 +243,8 @@ class Unconstrained(Calibrator):
     hidden: Sequence[int]
     lambda_: float
     input: str
-    optimizer: Any
-    early_stopping: Any
+    optimizer: dict[str, Any] | None
+    early_stopping: dict[str, Any] | None
     seed: int
     keep_order: bool
     def __init__(
@@ -254,10 +254,43 @@ class Unconstrained(Calibrator):
         hidden: Sequence[int] = (100,),
         lambda_: float = 0.005,
         input: str = "centred",
-        optimizer: Any = None,
-        early_stopping: Any = None,
+        optimizer: dict[str, Any] | None = None,
+        early_stopping: dict[str, Any] | None = None,
         seed: int = 1357,
         keep_order: bool = False,
         kind: str = "logits",
     ) -> None: ...
 
+class Auto(Calibrator):
+    folds: int | None
+    chains: bool
+    polish: bool
+    seed: int
+    def __init__(
+        self,
+        /,
+        *,
+        folds: int | None = None,
+        chains: bool = True,
+        polish: bool = True,
+        seed: int = 1357,
+        kind: str = "logits",
+    ) -> None: ...
+
+class AutoFree(Calibrator):
+    folds: int | None
+    chains: bool
+    polish: bool
+    seed: int
+    keep_order: bool
+    def __init__(
+        self,
+        /,
+        *,
+        folds: int | None = None,
+        chains: bool = True,
+        polish: bool = True,
+        seed: int = 1357,
+        keep_order: bool = False,
+        kind: str = "logits",
+    ) -> None: ...

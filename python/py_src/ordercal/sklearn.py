@@ -20,7 +20,7 @@ from ._calibrator import Calibrator, calibrator
 from ._errors import OrdercalError
 
 #: What is fitted if nobody says.
-DEFAULT_METHOD = "oi"
+DEFAULT_METHOD = "auto"
 
 #: The largest magnitude of a score; beyond it a 32-bit float would overflow.
 _LARGEST = 1e30
@@ -100,12 +100,13 @@ class ScoreCalibrator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 def _hold(scores: NDArray[Any], kind: str) -> NDArray[Any]:
     if kind != "logits" or scores.dtype == np.float32:
         return scores
-    return np.clip(scores, -_LARGEST, _LARGEST)
+    held: NDArray[Any] = np.clip(scores, -_LARGEST, _LARGEST)
+    return held
 
 
 def _estimator_has(name: str) -> Any:
     def check(self: CalibratedClassifier) -> bool:
-        getattr(getattr(self, "estimator_", self.estimator), name)
+        getattr(self.estimators_[0] if hasattr(self, "estimators_") else self._estimator(), name)
         return True
 
     return check
@@ -120,18 +121,26 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
     its `predict_proba`.
 
     `method` is a key of the command line or a calibrator. With one that keeps the order, the default among
-    them, predictions are those of `estimator_`.
+    them, predictions are those of `estimator_`. With `ensemble=True` the folds' classifiers are kept in
+    `estimators_`, and the average of their calibrated probabilities predicts: often better, five times
+    the work.
 
     Folds depend on the rows' contents alone: neither their order nor a weight in place of a repeated row
     changes a fit, and equal rows never stand on both sides of a fold.
     """
 
     def __init__(
-        self, estimator: Any = None, method: str | Calibrator = DEFAULT_METHOD, *, cv: Any = 5
+        self,
+        estimator: Any = None,
+        method: str | Calibrator = DEFAULT_METHOD,
+        *,
+        cv: Any = 5,
+        ensemble: bool = False,
     ) -> None:
         self.estimator = estimator
         self.method = method
         self.cv = cv
+        self.ensemble = ensemble
 
     def _estimator(self) -> Any:
         if self.estimator is None:
@@ -157,8 +166,10 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
             raise OrdercalError(f"0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
         contents = _contents(X)
         if self.cv == "prefit":
+            if self.ensemble:
+                raise OrdercalError("one classifier that is fitted already makes no ensemble")
             check_is_fitted(estimator)
-            self.estimator_ = estimator
+            self.estimators_ = [estimator]
             self.classes_ = np.asarray(estimator.classes_)
             indices = self._indices(y)
             scores = _scores(estimator, X, len(self.classes_))
@@ -168,12 +179,13 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
                 known = ", ".join(map(repr, self.classes_.tolist())) or "none"
                 raise OrdercalError(f"one class or none ({known}) among {len(y)} labels: at least two classes are needed")
             indices = self._indices(y)
+            self.estimators_ = []
             scores = self._unseen(estimator, X, y, indices, weights, contents, fit_params)
-            self.estimator_ = _fit(clone(estimator), X, y, weights, fit_params)
-        if hasattr(self.estimator_, "n_features_in_"):
-            self.n_features_in_ = self.estimator_.n_features_in_
-        if hasattr(self.estimator_, "feature_names_in_"):
-            self.feature_names_in_ = self.estimator_.feature_names_in_
+            if not self.ensemble:
+                self.estimators_ = [_fit(clone(estimator), X, y, weights, fit_params)]
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.estimators_[0], name):
+                setattr(self, name, getattr(self.estimators_[0], name))
         self.floor_ = _floor(scores)
         rows = _merged(contents, _logits(scores, self.floor_), indices, weights)
         self.calibrator_ = _make(self.method, "logits").fit(*rows)
@@ -207,35 +219,48 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
             part = None if weights is None else weights[train]
             params = {name: _part(value, train, rows) for name, value in fit_params.items()}
             fitted = _fit(clone(estimator), _safe_indexing(X, train), y[train], part, params)
-            found = _scores(fitted, _safe_indexing(X, test), len(fitted.classes_))
-            probabilities = found.probabilities
-            columns = np.searchsorted(self.classes_, fitted.classes_)
-            missing = np.setdiff1d(np.arange(classes), columns)
-            values[np.ix_(test, columns)] = found.values
-            if len(missing):
-                # A class that this fold's classifier has not seen is as unlikely as any.
-                lowest = 0.0 if probabilities else found.values.min(axis=1, keepdims=True)
-                values[np.ix_(test, missing)] = lowest
+            found = self._all_classes(fitted, _safe_indexing(X, test))
+            values[test], probabilities = found.values, found.probabilities
+            if self.ensemble:
+                self.estimators_.append(fitted)
             seen[test] = True
         if not seen.all():
             # Rows without weight are in no fold, and count for nothing.
             values[~seen] = 1.0 / classes if probabilities else 0.0
         return _Scores(values, probabilities)
 
-    def _calibrated(self, X: Any) -> NDArray[Any]:
-        check_is_fitted(self)
-        scores = _scores(self.estimator_, X, len(self.classes_))
-        return _logits(scores, self.floor_)
+    def _all_classes(self, fitted: Any, X: Any) -> _Scores:
+        """The scores of a classifier, with a column for every class even if it has not seen them all."""
+        found = _scores(fitted, X, len(fitted.classes_))
+        if len(fitted.classes_) == len(self.classes_):
+            return found
+        # A class that it has not seen is as unlikely as any.
+        lowest = 0.0 if found.probabilities else found.values.min(axis=1, keepdims=True)
+        values = np.empty((len(found.values), len(self.classes_)))
+        values[:] = lowest
+        values[:, np.searchsorted(self.classes_, fitted.classes_)] = found.values
+        return _Scores(values, found.probabilities)
+
+    @property
+    def estimator_(self) -> Any:
+        """The classifier that predicts; the first of them in an ensemble."""
+        return self.estimators_[0]
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Calibrated probabilities."""
-        scores = self._calibrated(X)
-        return self.calibrator_.predict_proba(scores, dtype=np.float64)
+        check_is_fitted(self)
+        total: Any = 0.0
+        for fitted in self.estimators_:
+            logits = _logits(self._all_classes(fitted, X), self.floor_)
+            total = total + self.calibrator_.predict_proba(logits, dtype=np.float64)
+        found: NDArray[Any] = total / len(self.estimators_)
+        return found
 
     def predict_log_proba(self, X: Any) -> NDArray[Any]:
         """Logarithms of the calibrated probabilities."""
-        scores = self._calibrated(X)
-        return self.calibrator_.predict_log_proba(scores, dtype=np.float64)
+        with np.errstate(divide="ignore"):
+            found: NDArray[Any] = np.log(self.predict_proba(X))
+        return found
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class with the largest calibrated probability."""
@@ -247,7 +272,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
     def transform(self, X: Any) -> Any:
         """What the classifier inside makes of X, if it is a transformer too."""
         check_is_fitted(self)
-        return self.estimator_.transform(X)
+        return self.estimators_[0].transform(X)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
