@@ -7,6 +7,7 @@ mod check;
 mod demo_data;
 mod hammer;
 mod picture;
+mod python;
 mod quality;
 mod reference_metrics;
 mod speed;
@@ -22,6 +23,7 @@ cargo xtask COMMAND
   browser [--built]            test the demo's report in headless Chromium; installs Debian's
                                package if it is missing and that is allowed; --built takes the
                                program as it was built last
+  python                       of that only the Python package: its wheel, types and tests
   quality DIR [--reference F]  fit every method on every bundle *.npz in DIR (calibrate on its
                                split calib, score on its split test) and print nll, ece, brier,
                                accuracy, changed predictions and seconds; with F, a JSON file of
@@ -38,17 +40,34 @@ cargo xtask COMMAND
           [--method M]...      these (default svs)
   hammer [--rows N] [--seed S] the order promise on N hostile rows (default 1000000)";
 
+/// What only makes sense in a program that was optimised.
+const MEASURING: [&str; 3] = ["quality", "speed", "hammer"];
+
+/// Runs the same command in a release build: only those who measure have to wait for one.
+fn optimised(args: &[String]) -> Result<()> {
+    let status = std::process::Command::new(env!("CARGO"))
+        .args(["run", "--quiet", "--release", "--package", "xtask", "--"])
+        .args(args)
+        .status()
+        .context("cannot run cargo")?;
+    std::process::exit(status.code().unwrap_or(1));
+}
+
 fn main() -> Result<()> {
     let mut args: Vec<String> = std::env::args().skip(1).collect();
     if args.is_empty() || args.iter().any(|a| a == "--help" || a == "-h") {
         println!("{HELP}");
         return Ok(());
     }
+    if cfg!(debug_assertions) && MEASURING.contains(&args[0].as_str()) {
+        return optimised(&args);
+    }
     let command = args.remove(0);
     let options = Options::parse(args)?;
     match command.as_str() {
         "check" => check::run(),
         "browser" => browser::run(options.built),
+        "python" => python::run(),
         "quality" => {
             let dir = options
                 .directory

@@ -60,6 +60,8 @@ pub enum Command {
     Curve(CurveArgs),
     /// Draw one figure
     Plot(PlotArgs),
+    /// Write a fitted model as ONNX, for other programs to run
+    Export(ExportArgs),
     /// Say in words what a model or a data file holds
     Inspect(InspectArgs),
     /// Print a completion script for a shell
@@ -297,6 +299,24 @@ pub struct MergeArgs {
     /// Write the merged state, to be merged again
     #[arg(long, value_name = "FILE")]
     pub state_out: Option<PathBuf>,
+}
+
+/// `export`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The file takes `scores` (N x K, 32-bit floats) and gives `probabilities` and `logits`; it is \
+                        run on\nsample rows and compared with the model before it is written.\n\n\
+                        Example:\n  ordercal export m.safetensors -o m.onnx"
+)]
+pub struct ExportArgs {
+    /// The fitted model
+    pub model: PathBuf,
+    /// Where the ONNX file goes
+    #[arg(long, short, value_name = "FILE")]
+    pub output: PathBuf,
+    /// What the scores will be
+    #[arg(long, value_name = "KIND", default_value = "logits")]
+    pub kind: Kind,
 }
 
 /// `inspect`.

@@ -54,6 +54,7 @@ fn run(cli: &Cli) -> Result<Exit> {
         Command::Compare(args) => commands::compare::run(args, &cli.common, printer),
         Command::Curve(args) => commands::curve::run(args, &cli.common, printer),
         Command::Plot(args) => commands::plot::run(args, printer),
+        Command::Export(args) => commands::export::run(args, printer),
         Command::Inspect(args) => commands::inspect::run(args, printer),
         Command::Completions { shell } => Ok(commands::completions::run(*shell)),
     }

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::onnx::OnnxError;
 use crate::source::Format;
 
 /// A result whose error is [`enum@Error`].
@@ -417,6 +418,14 @@ pub enum Error {
         /// What is wrong with it.
         message: String,
     },
+    /// A model that cannot be written as ONNX.
+    #[error("{}: {source}", path.display())]
+    Onnx {
+        /// The file that was not written.
+        path: PathBuf,
+        /// Why.
+        source: OnnxError,
+    },
 }
 
 /// Text out of a file as it may stand in a message: one line, and not a long one.
@@ -476,7 +485,8 @@ impl Error {
             | Self::WrongBlock { path, .. }
             | Self::NotAModel { path }
             | Self::NewerModel { path, .. }
-            | Self::DamagedModel { path, .. } => path,
+            | Self::DamagedModel { path, .. }
+            | Self::Onnx { path, .. } => path,
         }
     }
 

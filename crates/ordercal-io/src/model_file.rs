@@ -86,7 +86,7 @@ impl SavedModel {
     }
 
     /// The bytes of the file.
-    fn to_bytes(&self) -> Vec<u8> {
+    pub fn to_bytes(&self) -> Vec<u8> {
         let parts = self.model.to_parts();
         let mut metadata = Map::new();
         let mut say = |key: &str, value: String| metadata.insert(key.to_owned(), value.into());
@@ -127,12 +127,20 @@ impl SavedModel {
         // nothing is allocated on the word of a damaged file.
         Safetensors::open(path)?;
         let bytes = std::fs::read(path).map_err(|e| Error::io(path, "read", e))?;
+        Self::from_bytes(&bytes, path)
+    }
+
+    /// Reads a model from the bytes of a file; errors call it `path`.
+    ///
+    /// # Errors
+    /// If the bytes are damaged, hold no model, or one from a newer version.
+    pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Self> {
         let damaged = |message: String| Error::DamagedModel {
             path: path.to_path_buf(),
             message: clean(&message),
         };
-        let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|e| damaged(e.to_string()))?;
-        let tensors = SafeTensors::deserialize(&bytes).map_err(|e| damaged(e.to_string()))?;
+        let (_, header) = SafeTensors::read_metadata(bytes).map_err(|e| damaged(e.to_string()))?;
+        let tensors = SafeTensors::deserialize(bytes).map_err(|e| damaged(e.to_string()))?;
         let not_a_model = || Error::NotAModel {
             path: path.to_path_buf(),
         };

@@ -7,6 +7,7 @@ mod bad_inputs;
 mod commands;
 mod compare;
 mod curve;
+mod export;
 mod files;
 mod harness;
 mod interrupted;

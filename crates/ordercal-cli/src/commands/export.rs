@@ -1,0 +1,31 @@
+//! `ordercal export`: writes a model as ONNX.
+
+use anyhow::Result;
+use ordercal::ScoreKind;
+use ordercal_io::{SavedModel, export_onnx};
+use serde_json::json;
+
+use crate::args::ExportArgs;
+use crate::exit::Exit;
+use crate::printer::Printer;
+
+/// Runs the command.
+pub fn run(args: &ExportArgs, printer: Printer) -> Result<Exit> {
+    let saved = SavedModel::load(&args.model)?;
+    let kind = ScoreKind::from(args.kind);
+    export_onnx(&saved.model, kind, &args.output)?;
+    printer.json(&json!({
+        "method": saved.method.key(),
+        "order_preserving": saved.model.order_preserving(),
+        "classes": saved.model.classes(),
+        "output": args.output.to_string_lossy(),
+    }));
+    printer.remark(format_args!(
+        "{} for {} classes, checked against the model, written to {}: scores ({kind}) in, \
+         probabilities and logits out",
+        saved.method.key(),
+        saved.model.classes(),
+        args.output.display()
+    ));
+    Ok(Exit::Done)
+}

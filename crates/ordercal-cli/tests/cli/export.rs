@@ -1,0 +1,36 @@
+//! Models for other programs.
+
+use crate::files::BUNDLE;
+use crate::harness::Place;
+
+#[test]
+fn export_writes_what_has_a_graph_and_leaves_nothing_else() {
+    let place = Place::new();
+    place.write("b.npz", BUNDLE);
+    place
+        .run("fit b.npz#calib --method ts -o m.safetensors")
+        .ok();
+    let found = place
+        .run("export m.safetensors -o m.onnx --json")
+        .ok()
+        .json();
+    assert_eq!(found["method"], "ts");
+    assert_eq!(found["classes"], 26);
+    let words = place
+        .run("export m.safetensors --kind probs -o p.onnx")
+        .ok()
+        .stdout;
+    assert!(words.contains("checked against the model"), "{words}");
+
+    place
+        .run("fit b.npz#calib --method isotonic -o i.safetensors")
+        .ok();
+    let refused = place.run("export i.safetensors -o i.onnx");
+    assert_eq!(refused.code, 2);
+    assert!(
+        refused.stderr.contains("cannot be written as ONNX"),
+        "{}",
+        refused.stderr
+    );
+    assert!(!place.names().contains(&"i.onnx".to_owned()));
+}

@@ -1,0 +1,102 @@
+//! Models as ONNX: every form that has a graph passes the exporter's own check; the others are refused.
+
+use ordercal::{ChainModel, Method, MixtureModel, Model, OrderedModel, Rng, ScoreKind, Sms};
+use ordercal_io::{Error, OnnxError, export_onnx, onnx_bytes};
+use ordercal_testkit::models::wild;
+use ordercal_testkit::rows::overconfident_data;
+
+fn fit(method: impl Into<Method>, classes: usize) -> Model {
+    let data = overconfident_data(400, classes, 7);
+    method.into().fit(&data).unwrap().model
+}
+
+/// Methods that count instead of computing.
+const NO_GRAPH: [&str; 5] = ["platt", "beta", "isotonic", "histogram", "bbq"];
+
+#[test]
+fn every_form_passes_its_check_or_is_refused() {
+    for method in Method::all() {
+        let key = method.key();
+        for classes in [2, 3, 26] {
+            for method in [method.clone(), method.clone().keep_order()] {
+                let model = fit(method, classes);
+                for kind in [ScoreKind::Logits, ScoreKind::LogProbs, ScoreKind::Probs] {
+                    let written = onnx_bytes(&model, kind);
+                    if NO_GRAPH.contains(&key) {
+                        let refused = matches!(written, Err(OnnxError::NoForm { .. }));
+                        assert!(refused, "{key}: {written:?}");
+                    } else {
+                        let ok = written.is_ok();
+                        assert!(ok, "{key}, {classes} classes, {kind}: {:?}", written.err());
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn models_nobody_would_fit_keep_every_prediction() {
+    let mut rng = Rng::new(3);
+    for classes in [2, 5, 40] {
+        let models = wild(classes, &mut rng).into_iter();
+        // Linear ones have weights of any size, in 32-bit products: two ways to add them up differ too much.
+        let linear = |m: &Model| {
+            !matches!(
+                m,
+                Model::Ts(_) | Model::Ets(_) | Model::Diag(_) | Model::Network(_)
+            )
+        };
+        let models = models.filter(|model| !linear(model));
+        for (index, model) in models.enumerate() {
+            let written = onnx_bytes(&model, ScoreKind::Logits);
+            assert!(written.is_ok(), "{index}, {classes}: {:?}", written.err());
+        }
+    }
+}
+
+#[test]
+fn mixtures_and_chains_are_composed_of_their_members() {
+    let model = |key: &str| fit(Method::from_key(key).unwrap(), 6);
+    let folds = MixtureModel::average(vec![model("oi"), model("ts"), model("diag")]).unwrap();
+    let chain = ChainModel::new(model("sms"), model("oi")).unwrap();
+    let projected = OrderedModel::new(chain.clone().into(), 0.7).unwrap();
+    let members = vec![(0.5, folds.clone().into()), (0.3, projected.into())];
+    let mixture = MixtureModel::new(members).unwrap();
+    let polished = ChainModel::new(mixture, model("ts")).unwrap();
+    for model in [folds.into(), chain.into(), Model::from(polished)] {
+        let written = onnx_bytes(&model, ScoreKind::Logits);
+        assert!(written.is_ok(), "{:?}", written.err());
+    }
+}
+
+#[test]
+fn the_same_model_gives_the_same_bytes() {
+    let model = fit(Method::from_key("oi").unwrap(), 5);
+    let bytes = || onnx_bytes(&model, ScoreKind::Logits).unwrap();
+    assert!(bytes() == bytes());
+}
+
+#[test]
+fn a_projection_for_very_many_classes_is_refused_and_nothing_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("m.onnx");
+    let model = fit(Method::from(ordercal::Svs::default()).keep_order(), 300);
+    let refused = export_onnx(&model, ScoreKind::Logits, &path).unwrap_err();
+    let Error::Onnx { source, .. } = refused else {
+        panic!("{refused}");
+    };
+    let (classes, most) = (300, 256);
+    assert_eq!(source, OnnxError::TooManyClasses { classes, most });
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_file_is_written_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("m.onnx");
+    let model = fit(Sms::default(), 4);
+    export_onnx(&model, ScoreKind::Logits, &path).unwrap();
+    let bytes = onnx_bytes(&model, ScoreKind::Logits).unwrap();
+    assert!(std::fs::read(&path).unwrap() == bytes);
+}

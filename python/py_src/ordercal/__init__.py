@@ -1,0 +1,77 @@
+"""Calibrate the probabilities of any multi-class classifier without changing its predictions.
+
+>>> import numpy as np, ordercal
+>>> logits = np.array([[4.0, 1.0], [0.5, 3.0], [2.0, 1.0], [3.0, 0.0]])
+>>> calibrator = ordercal.TemperatureScaling().fit(logits, [0, 1, 1, 0])
+>>> bool(np.all(calibrator.predict(logits) == logits.argmax(axis=1)))
+True
+
+Calibrators are named after what they learn; `ordercal.calibrator("oi")` finds one by its key on the command line.
+`ordercal.sklearn` has a transformer and a classifier for scikit-learn, `ordercal.plot` figures, `ordercal.onnx`
+joins a calibrator to a network's own file.
+"""
+
+from __future__ import annotations
+
+from ._calibrator import Calibrator, FitReport, calibrator, load
+from ._compare import Comparison, compare
+from ._errors import MissingFileError, NotFittedError, OrdercalError, OrdercalTypeError
+from ._metrics import Evaluation, MetricState, Reliability, evaluate, reliability
+from .methods import (
+    BBQ,
+    Auto,
+    AutoFree,
+    Beta,
+    Diagonal,
+    Dirichlet,
+    EnsembleTemperatureScaling,
+    Histogram,
+    Isotonic,
+    MatrixScaling,
+    OrderInvariant,
+    OrderPreserving,
+    Platt,
+    StructuredMatrixScaling,
+    StructuredVectorScaling,
+    TemperatureScaling,
+    Uncalibrated,
+    Unconstrained,
+    VectorScaling,
+)
+
+__all__ = [
+    "BBQ",
+    "Auto",
+    "AutoFree",
+    "Beta",
+    "Calibrator",
+    "Comparison",
+    "Diagonal",
+    "Dirichlet",
+    "EnsembleTemperatureScaling",
+    "Evaluation",
+    "FitReport",
+    "Histogram",
+    "Isotonic",
+    "MatrixScaling",
+    "MetricState",
+    "MissingFileError",
+    "NotFittedError",
+    "OrderInvariant",
+    "OrderPreserving",
+    "OrdercalError",
+    "OrdercalTypeError",
+    "Platt",
+    "Reliability",
+    "StructuredMatrixScaling",
+    "StructuredVectorScaling",
+    "TemperatureScaling",
+    "Uncalibrated",
+    "Unconstrained",
+    "VectorScaling",
+    "calibrator",
+    "compare",
+    "evaluate",
+    "load",
+    "reliability",
+]

@@ -1,0 +1,296 @@
+"""The keywords of every method, made by `tools/make_stubs.py`; stubtest holds them to what the library says."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ._calibrator import Calibrator
+
+class Uncalibrated(Calibrator):
+    def __init__(
+        self,
+        /,
+        *,
+        kind: str = "logits",
+    ) -> None: ...
+
+class TemperatureScaling(Calibrator):
+    def __init__(
+        self,
+        /,
+        *,
+        kind: str = "logits",
+    ) -> None: ...
+
+class EnsembleTemperatureScaling(Calibrator):
+    def __init__(
+        self,
+        /,
+        *,
+        kind: str = "logits",
+    ) -> None: ...
+
+class Diagonal(Calibrator):
+    hidden: Sequence[int]
+    lambda_: float
+    smoothness: float
+    input: str
+    intervals: int
+    optimizer: dict[str, Any] | None
+    seed: int
+    def __init__(
+        self,
+        /,
+        *,
+        hidden: Sequence[int] = (10, 10),
+        lambda_: float = 0.0,
+        smoothness: float = 1.0,
+        input: str = "log-softmax",
+        intervals: int = 4096,
+        optimizer: dict[str, Any] | None = None,
+        seed: int = 1357,
+        kind: str = "logits",
+    ) -> None: ...
+
+class OrderInvariant(Calibrator):
+    hidden: Sequence[int]
+    lambda_: float
+    input: str
+    optimizer: dict[str, Any] | None
+    early_stopping: dict[str, Any] | None
+    seed: int
+    def __init__(
+        self,
+        /,
+        *,
+        hidden: Sequence[int] = (100,),
+        lambda_: float = 0.001,
+        input: str = "centred",
+        optimizer: dict[str, Any] | None = None,
+        early_stopping: dict[str, Any] | None = None,
+        seed: int = 1357,
+        kind: str = "logits",
+    ) -> None: ...
+
+class OrderPreserving(Calibrator):
+    hidden: Sequence[int]
+    lambda_: float
+    input: str
+    optimizer: dict[str, Any] | None
+    early_stopping: dict[str, Any] | None
+    seed: int
+    def __init__(
+        self,
+        /,
+        *,
+        hidden: Sequence[int] = (100,),
+        lambda_: float = 0.001,
+        input: str = "log-softmax",
+        optimizer: dict[str, Any] | None = None,
+        early_stopping: dict[str, Any] | None = None,
+        seed: int = 1357,
+        kind: str = "logits",
+    ) -> None: ...
+
+class VectorScaling(Calibrator):
+    input: str
+    optimizer: dict[str, Any] | None
+    keep_order: bool
+    def __init__(
+        self,
+        /,
+        *,
+        input: str = "raw",
+        optimizer: dict[str, Any] | None = None,
+        keep_order: bool = False,
+        kind: str = "logits",
+    ) -> None: ...
+
+class MatrixScaling(Calibrator):
+    lambda_: float
+    mu: float
+    input: str
+    optimizer: dict[str, Any] | None
+    keep_order: bool
+    def __init__(
+        self,
+        /,
+        *,
+        lambda_: float = 10000.0,
+        mu: float = 0.1,
+        input: str = "raw",
+        optimizer: dict[str, Any] | None = None,
+        keep_order: bool = False,
+        kind: str = "logits",
+    ) -> None: ...
+
+class Dirichlet(Calibrator):
+    lambda_: float
+    mu: float
+    optimizer: dict[str, Any] | None
+    keep_order: bool
+    def __init__(
+        self,
+        /,
+        *,
+        lambda_: float = 10000.0,
+        mu: float = 0.1,
+        optimizer: dict[str, Any] | None = None,
+        keep_order: bool = False,
+        kind: str = "logits",
+    ) -> None: ...
+
+class StructuredVectorScaling(Calibrator):
+    lambda_: float
+    optimizer: dict[str, Any] | None
+    keep_order: bool
+    def __init__(
+        self,
+        /,
+        *,
+        lambda_: float = 1.0,
+        optimizer: dict[str, Any] | None = None,
+        keep_order: bool = False,
+        kind: str = "logits",
+    ) -> None: ...
+
+class StructuredMatrixScaling(Calibrator):
+    lambda_: float
+    optimizer: dict[str, Any] | None
+    keep_order: bool
+    def __init__(
+        self,
+        /,
+        *,
+        lambda_: float = 1.0,
+        optimizer: dict[str, Any] | None = None,
+        keep_order: bool = False,
+        kind: str = "logits",
+    ) -> None: ...
+
+class Platt(Calibrator):
+    targets: str
+    smoothing: float
+    keep_order: bool
+    def __init__(
+        self,
+        /,
+        *,
+        targets: str = "platt",
+        smoothing: float = 1.0,
+        keep_order: bool = False,
+        kind: str = "logits",
+    ) -> None: ...
+
+class Beta(Calibrator):
+    targets: str
+    smoothing: float
+    keep_order: bool
+    def __init__(
+        self,
+        /,
+        *,
+        targets: str = "labels",
+        smoothing: float = 1.0,
+        keep_order: bool = False,
+        kind: str = "logits",
+    ) -> None: ...
+
+class Isotonic(Calibrator):
+    lines: str
+    smoothing: float
+    keep_order: bool
+    def __init__(
+        self,
+        /,
+        *,
+        lines: str = "ends",
+        smoothing: float = 1.0,
+        keep_order: bool = False,
+        kind: str = "logits",
+    ) -> None: ...
+
+class Histogram(Calibrator):
+    bins: int
+    layout: str
+    smoothing: float
+    keep_order: bool
+    def __init__(
+        self,
+        /,
+        *,
+        bins: int = 15,
+        layout: str = "equal-mass",
+        smoothing: float = 1.0,
+        keep_order: bool = False,
+        kind: str = "logits",
+    ) -> None: ...
+
+class BBQ(Calibrator):
+    prior: float
+    smoothing: float
+    keep_order: bool
+    def __init__(
+        self,
+        /,
+        *,
+        prior: float = 2.0,
+        smoothing: float = 1.0,
+        keep_order: bool = False,
+        kind: str = "logits",
+    ) -> None: ...
+
+class Unconstrained(Calibrator):
+    hidden: Sequence[int]
+    lambda_: float
+    input: str
+    optimizer: dict[str, Any] | None
+    early_stopping: dict[str, Any] | None
+    seed: int
+    keep_order: bool
+    def __init__(
+        self,
+        /,
+        *,
+        hidden: Sequence[int] = (100,),
+        lambda_: float = 0.005,
+        input: str = "centred",
+        optimizer: dict[str, Any] | None = None,
+        early_stopping: dict[str, Any] | None = None,
+        seed: int = 1357,
+        keep_order: bool = False,
+        kind: str = "logits",
+    ) -> None: ...
+
+class Auto(Calibrator):
+    folds: int | None
+    chains: bool
+    polish: bool
+    seed: int
+    def __init__(
+        self,
+        /,
+        *,
+        folds: int | None = None,
+        chains: bool = True,
+        polish: bool = True,
+        seed: int = 1357,
+        kind: str = "logits",
+    ) -> None: ...
+
+class AutoFree(Calibrator):
+    folds: int | None
+    chains: bool
+    polish: bool
+    seed: int
+    keep_order: bool
+    def __init__(
+        self,
+        /,
+        *,
+        folds: int | None = None,
+        chains: bool = True,
+        polish: bool = True,
+        seed: int = 1357,
+        keep_order: bool = False,
+        kind: str = "logits",
+    ) -> None: ...

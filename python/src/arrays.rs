@@ -1,0 +1,93 @@
+//! Numpy arrays as scores, labels and weights, without copying what need not be copied.
+
+use half::f16;
+use numpy::{PyReadonlyArray1, PyReadonlyArray2};
+use ordercal::{Dataset, ScoreArray, ScoreKind, Scores};
+use pyo3::prelude::*;
+
+use crate::errors::{refuse, wrong_type};
+
+/// A matrix of any float type that networks emit.
+pub enum Matrix<'py> {
+    /// 32-bit floats.
+    F32(PyReadonlyArray2<'py, f32>),
+    /// 64-bit floats.
+    F64(PyReadonlyArray2<'py, f64>),
+    /// Half-precision floats.
+    F16(PyReadonlyArray2<'py, f16>),
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Matrix<'py> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(values) = object.extract() {
+            return Ok(Self::F32(values));
+        }
+        if let Ok(values) = object.extract() {
+            return Ok(Self::F64(values));
+        }
+        if let Ok(values) = object.extract() {
+            return Ok(Self::F16(values));
+        }
+        let found = object.get_type().name()?.to_string();
+        Err(wrong_type(format!(
+            "scores must be a matrix of floats, not `{found}` of another shape or type"
+        )))
+    }
+}
+
+impl Matrix<'_> {
+    /// The numbers, to be read without the interpreter.
+    pub fn view(&self) -> ScoreArray<'_> {
+        match self {
+            Self::F32(values) => values.as_array().into(),
+            Self::F64(values) => values.as_array().into(),
+            Self::F16(values) => values.as_array().into(),
+        }
+    }
+}
+
+/// Labels and weights of rows.
+pub struct Rows {
+    labels: Vec<i64>,
+    weights: Option<Vec<f64>>,
+}
+
+impl Rows {
+    /// Copies what is small beside the scores.
+    pub fn new(
+        labels: &PyReadonlyArray1<'_, i64>,
+        weights: Option<&PyReadonlyArray1<'_, f64>>,
+    ) -> Self {
+        Self {
+            labels: labels.as_array().to_vec(),
+            weights: weights.map(|w| w.as_array().to_vec()),
+        }
+    }
+
+    /// Joins them with scores, all checked.
+    pub fn dataset<'a>(
+        self,
+        kind: ScoreKind,
+        scores: ScoreArray<'a>,
+    ) -> ordercal::Result<Dataset<'a>> {
+        let data = Dataset::new(Scores::new(kind, scores)?, &self.labels)?;
+        match self.weights {
+            None => Ok(data),
+            Some(weights) => data.with_weights(weights),
+        }
+    }
+}
+
+/// `logits`, `log-probs` or `probs`.
+pub fn kind(name: &str) -> PyResult<ScoreKind> {
+    match name {
+        "logits" => Ok(ScoreKind::Logits),
+        "log-probs" => Ok(ScoreKind::LogProbs),
+        "probs" => Ok(ScoreKind::Probs),
+        other => Err(refuse(format!(
+            "there is no kind `{other}`; scores are `logits`, `log-probs` or `probs`"
+        ))),
+    }
+}

@@ -1,0 +1,54 @@
+//! What the Python package calls: arrays in, arrays out, everything else is the library's.
+//!
+//! Settings cross the border as JSON, in the form that configuration files have. The interpreter is free
+//! while anything is computed.
+
+mod arrays;
+mod errors;
+mod fit;
+mod metrics;
+mod model;
+mod state;
+
+use pyo3::prelude::*;
+
+/// The native part of `ordercal`.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::fit::fit;
+    #[pymodule_export]
+    use super::methods::{defaults, keys, promises_order};
+    #[pymodule_export]
+    use super::metrics::{average_relative_error, evaluate, metrics, ranks, reliability};
+    #[pymodule_export]
+    use super::model::Model;
+    #[pymodule_export]
+    use super::state::State;
+}
+
+mod methods {
+    use ordercal::Method;
+    use pyo3::prelude::*;
+
+    use crate::errors::refuse;
+
+    /// The keys of all methods, in the order of the tables.
+    #[pyfunction]
+    pub fn keys() -> Vec<&'static str> {
+        Method::all().iter().map(Method::key).collect()
+    }
+
+    /// A method with its default hyperparameters, as JSON.
+    #[pyfunction]
+    pub fn defaults(key: &str) -> PyResult<String> {
+        let method = Method::from_key(key).map_err(refuse)?;
+        serde_json::to_string(&method).map_err(refuse)
+    }
+
+    /// Whether a method keeps the ranking of every row.
+    #[pyfunction]
+    pub fn promises_order(key: &str) -> PyResult<bool> {
+        Ok(Method::from_key(key).map_err(refuse)?.promises_order())
+    }
+}

@@ -1,0 +1,130 @@
+//! Metrics of probabilities.
+
+use std::str::FromStr;
+
+use numpy::PyReadonlyArray1;
+use ordercal::metrics::{
+    Binning, BootstrapOptions, Metric, MetricOptions, Predictions, Reliability, Target,
+    average_relative_errors, bootstrap, evaluate as compute, ranks as rank,
+};
+use pyo3::prelude::*;
+
+use crate::arrays::{Matrix, Rows, kind};
+use crate::errors::refuse;
+
+/// A metric with its value and, if intervals were asked for, their ends.
+type Measured = (&'static str, f64, Option<(f64, f64)>);
+
+/// The keys of all metrics, and whether a larger value is a better one.
+#[pyfunction]
+pub fn metrics() -> Vec<(&'static str, bool)> {
+    let keys = Metric::ALL.iter();
+    keys.map(|m| (m.key(), m.higher_is_better())).collect()
+}
+
+/// Metrics by key.
+pub fn parse(keys: &[String]) -> PyResult<Vec<Metric>> {
+    let metric = |key: &String| Metric::from_str(key).map_err(refuse);
+    keys.iter().map(metric).collect()
+}
+
+/// The metrics of scores, with bootstrap intervals if a number of resamples is given.
+#[pyfunction]
+#[pyo3(signature = (scores, kind_name, labels, weights, keys, bins, resamples, seed))]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "they are the keywords of one call"
+)]
+pub fn evaluate(
+    py: Python<'_>,
+    scores: Matrix<'_>,
+    kind_name: &str,
+    labels: PyReadonlyArray1<'_, i64>,
+    weights: Option<PyReadonlyArray1<'_, f64>>,
+    keys: Option<Vec<String>>,
+    bins: usize,
+    resamples: Option<usize>,
+    seed: u64,
+) -> PyResult<Vec<Measured>> {
+    let metrics = match keys {
+        Some(keys) => parse(&keys)?,
+        None => Metric::ALL.to_vec(),
+    };
+    let kind = kind(kind_name)?;
+    let rows = Rows::new(&labels, weights.as_ref());
+    let view = scores.view();
+    let options = MetricOptions::default().with_bins(bins);
+    let how = resamples.map(|r| {
+        BootstrapOptions::default()
+            .with_resamples(r)
+            .with_seed(seed)
+    });
+    let measure = || -> ordercal::Result<Vec<Measured>> {
+        let data = rows.dataset(kind, view)?;
+        let predictions = Predictions::from(&data);
+        let values = compute(&predictions, &metrics, &options)?;
+        let intervals = match &how {
+            Some(how) => Some(bootstrap(&predictions, &metrics, &options, how)?),
+            None => None,
+        };
+        let one = |metric: &Metric| {
+            let interval = intervals.as_ref().map(|found| {
+                let interval = &found[metric];
+                (interval.lower, interval.upper)
+            });
+            (metric.key(), values[metric], interval)
+        };
+        Ok(metrics.iter().map(one).collect())
+    };
+    py.detach(measure).map_err(refuse)
+}
+
+/// The bins of a reliability diagram, as JSON.
+#[pyfunction]
+#[pyo3(signature = (scores, kind_name, labels, weights, bins, binning, place))]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "they are the keywords of one call"
+)]
+pub fn reliability(
+    py: Python<'_>,
+    scores: Matrix<'_>,
+    kind_name: &str,
+    labels: PyReadonlyArray1<'_, i64>,
+    weights: Option<PyReadonlyArray1<'_, f64>>,
+    bins: usize,
+    binning: &str,
+    place: Option<usize>,
+) -> PyResult<String> {
+    let kind = kind(kind_name)?;
+    let binning = match binning {
+        "equal-width" => Binning::EqualWidth,
+        "equal-mass" => Binning::EqualMass,
+        other => {
+            return Err(refuse(format!(
+                "there is no binning `{other}`; bins are `equal-width` or `equal-mass`"
+            )));
+        }
+    };
+    let target = place.map_or(Target::TopLabel, Target::Class);
+    let rows = Rows::new(&labels, weights.as_ref());
+    let view = scores.view();
+    let options = MetricOptions::default().with_bins(bins);
+    let diagram = py.detach(|| {
+        let data = rows.dataset(kind, view)?;
+        Reliability::new(&Predictions::from(&data), target, binning, &options)
+    });
+    serde_json::to_string(&diagram.map_err(refuse)?).map_err(refuse)
+}
+
+/// Every method's average relative error: `table` holds a row per dataset, a column per method.
+#[pyfunction]
+pub fn average_relative_error(table: Vec<Vec<f64>>, uncalibrated: usize) -> PyResult<Vec<f64>> {
+    average_relative_errors(&table, uncalibrated).map_err(refuse)
+}
+
+/// Every value's rank; the best is 1.
+#[pyfunction]
+pub fn ranks(values: Vec<f64>, higher_is_better: bool) -> Vec<usize> {
+    rank(&values, higher_is_better)
+}

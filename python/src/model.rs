@@ -1,0 +1,195 @@
+//! A fitted model as a Python object.
+
+use std::path::{Path, PathBuf};
+
+use numpy::{IntoPyArray, PyArray1, PyArrayMethods};
+use ordercal::{Real, ScoreKind, Scores, TensorValues};
+use ordercal_io::{SavedModel, export_onnx, onnx_bytes};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::arrays::{Matrix, kind};
+use crate::errors::{file, refuse};
+
+/// A fitted model.
+#[pyclass(frozen, module = "ordercal._native")]
+pub struct Model {
+    saved: SavedModel,
+    /// What the library took for the fit, if it was now.
+    seconds: Option<f64>,
+}
+
+impl Model {
+    /// A model fresh from its fit.
+    pub fn new(saved: SavedModel, seconds: f64) -> Self {
+        Self {
+            saved,
+            seconds: Some(seconds),
+        }
+    }
+
+    fn read(saved: SavedModel) -> Self {
+        Self {
+            saved,
+            seconds: None,
+        }
+    }
+
+    fn apply_as<'py, T: Real + numpy::Element>(
+        &self,
+        py: Python<'py>,
+        scores: &Matrix<'_>,
+        from: ScoreKind,
+        to: ScoreKind,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let view = scores.view();
+        let model = &self.saved.model;
+        let output = py.detach(|| model.apply::<T>(&Scores::new(from, view)?, to));
+        Ok(output.map_err(refuse)?.into_pyarray(py).into_any())
+    }
+}
+
+#[pymethods]
+impl Model {
+    /// Calibrates rows; 64-bit results if `wide`.
+    fn apply<'py>(
+        &self,
+        py: Python<'py>,
+        scores: Matrix<'_>,
+        source: &str,
+        target: &str,
+        wide: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (from, to) = (kind(source)?, kind(target)?);
+        if wide {
+            self.apply_as::<f64>(py, &scores, from, to)
+        } else {
+            self.apply_as::<f32>(py, &scores, from, to)
+        }
+    }
+
+    /// Writes the model file.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        py.detach(|| self.saved.save(&path)).map_err(file)
+    }
+
+    /// Reads a model file.
+    #[staticmethod]
+    fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        let saved = py.detach(|| SavedModel::load(&path)).map_err(file)?;
+        Ok(Self::read(saved))
+    }
+
+    /// The bytes of the model file.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.saved.to_bytes())
+    }
+
+    /// Reads the bytes of a model file.
+    #[staticmethod]
+    fn from_bytes(bytes: &[u8]) -> PyResult<Self> {
+        let saved = SavedModel::from_bytes(bytes, Path::new("<bytes>")).map_err(file)?;
+        Ok(Self::read(saved))
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Py<PyAny>, (Bound<'py, PyBytes>,))> {
+        let read = py.get_type::<Self>().getattr("from_bytes")?.unbind();
+        Ok((read, (self.to_bytes(py),)))
+    }
+
+    /// The bytes of an ONNX file.
+    fn onnx<'py>(&self, py: Python<'py>, kind_name: &str) -> PyResult<Bound<'py, PyBytes>> {
+        let kind = kind(kind_name)?;
+        let bytes = py.detach(|| onnx_bytes(&self.saved.model, kind));
+        Ok(PyBytes::new(py, &bytes.map_err(refuse)?))
+    }
+
+    /// Writes an ONNX file.
+    fn export_onnx(&self, py: Python<'_>, path: PathBuf, kind_name: &str) -> PyResult<()> {
+        let kind = kind(kind_name)?;
+        py.detach(|| export_onnx(&self.saved.model, kind, &path))
+            .map_err(file)
+    }
+
+    /// How long the library's part of the fit took, without the way there and back; `None` once read from a file.
+    #[getter]
+    fn fit_seconds(&self) -> Option<f64> {
+        self.seconds
+    }
+
+    /// K.
+    #[getter]
+    fn classes(&self) -> usize {
+        self.saved.model.classes()
+    }
+
+    /// Whether the ranking of every row is kept.
+    #[getter]
+    fn order_preserving(&self) -> bool {
+        self.saved.model.order_preserving()
+    }
+
+    /// The names of the classes, if they are known.
+    #[getter]
+    fn class_names(&self) -> Option<Vec<String>> {
+        self.saved.class_names.clone()
+    }
+
+    /// The method with its hyperparameters, as JSON.
+    #[getter]
+    fn method(&self) -> PyResult<String> {
+        serde_json::to_string(&self.saved.method).map_err(refuse)
+    }
+
+    /// What the fit did, as JSON.
+    #[getter]
+    fn report(&self) -> PyResult<String> {
+        serde_json::to_string(&self.saved.report).map_err(refuse)
+    }
+
+    /// The settings of the model that are not arrays, as JSON.
+    #[getter]
+    fn settings(&self) -> PyResult<String> {
+        serde_json::to_string(&self.saved.model.to_parts()).map_err(refuse)
+    }
+
+    /// The arrays of the model by name.
+    fn tensors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let found = PyDict::new(py);
+        for (name, values) in self.saved.model.to_parts().tensors() {
+            let name = name.to_string();
+            match values {
+                TensorValues::F32(values) => found.set_item(name, values.into_pyarray(py))?,
+                TensorValues::F64(values) => found.set_item(name, values.into_pyarray(py))?,
+                TensorValues::U32(values) => found.set_item(name, values.into_pyarray(py))?,
+                _ => {}
+            }
+        }
+        Ok(found)
+    }
+
+    /// The function that every score goes through, for models that have one: ts and diag.
+    fn function<'py>(
+        &self,
+        py: Python<'py>,
+        points: &Bound<'py, PyArray1<f64>>,
+    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let points = points.readonly();
+        let points = points.as_array();
+        let values: Vec<f64> = match &self.saved.model {
+            ordercal::Model::Uncalibrated(_) => points.to_vec(),
+            ordercal::Model::Ts(ts) => {
+                let beta = ts.inverse_temperature();
+                points.iter().map(|x| beta * x).collect()
+            }
+            ordercal::Model::Diag(diag) => points.iter().map(|&x| diag.function(x)).collect(),
+            _ => {
+                return Err(refuse(format!(
+                    "a model of `{}` has no single function for all scores; those of ts and diag have",
+                    self.saved.method.key()
+                )));
+            }
+        };
+        Ok(values.into_pyarray(py))
+    }
+}

@@ -1,0 +1,48 @@
+"""The examples and the code in the READMEs run, and keep their promises."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import pytest
+from conftest import ROOT
+
+matplotlib.use("Agg")
+
+
+def code(path: Path) -> str:
+    """All Python code of a page, as one program."""
+    found = re.findall(r"^```python\n(.*?)^```", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    assert found
+    return "\n".join(found)
+
+
+@pytest.mark.parametrize("page", ["README.md", "python/README.md"])
+def test_readme(page: str, tmp_path: Path) -> None:
+    (tmp_path / "demo").mkdir()
+    shutil.copy(ROOT / "demo" / "letters.npz", tmp_path / "demo")
+    program = tmp_path / "page.py"
+    program.write_text(code(ROOT / page), encoding="utf-8")
+    run = subprocess.run([sys.executable, program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    if page == "README.md":
+        assert (tmp_path / "reliability.png").stat().st_size > 10_000
+        assert (tmp_path / "calibrator.onnx").exists()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_better_than_scikit_learn(capsys: Any) -> None:
+    example = runpy.run_path(str(ROOT / "python" / "examples" / "beats_scikit_learn.py"))
+    found = example["run"]({"ordercal auto": "auto"})
+    assert "changed" in capsys.readouterr().out
+    for name, rows in found.items():
+        best = min(loss for label, (loss, _) in rows.items() if not label.startswith("ordercal"))
+        loss, changed = rows["ordercal auto"]
+        assert changed == 0 and loss < best, f"{name}: {rows}"

@@ -1,0 +1,107 @@
+"""Metrics, diagrams and comparisons say what the library says."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import ordercal
+import pytest
+from conftest import Split
+from ordercal import _native
+
+KEYS = [key for key, _ in _native.metrics()]
+
+
+def test_metrics_by_hand() -> None:
+    probs = np.array([[0.7, 0.2, 0.1], [0.1, 0.5, 0.4], [0.3, 0.3, 0.4]])
+    labels = [0, 2, 2]
+    found = ordercal.evaluate(probs, labels, kind="probs")
+    assert list(found) == KEYS and (found.n, found.classes) == (3, 3) and found.interval == {}
+    at_label = probs[range(3), labels]
+    assert found["nll"] == pytest.approx(-np.log(at_label).mean(), abs=1e-6)
+    assert found["accuracy"] == pytest.approx(2 / 3)
+    assert found["brier"] == pytest.approx(((probs - np.eye(3)[labels]) ** 2).mean(), abs=1e-6)
+    some = ordercal.evaluate(probs, labels, kind="probs", metrics=["nll", "ece"])
+    assert list(some) == ["nll", "ece"] and some["nll"] == found["nll"]
+    assert list(ordercal.evaluate(probs, labels, kind="probs", metrics="ks")) == ["ks"]
+    with pytest.raises(ordercal.OrdercalError, match="classwise_ece_sum"):
+        ordercal.evaluate(probs, labels, kind="probs", metrics=["nonsense"])
+
+
+def test_intervals_are_seeded(test: Split) -> None:
+    ask: dict[str, Any] = {"metrics": ["nll", "ece"], "bootstrap": 50}
+    found = ordercal.evaluate(test.scores, test.labels, **ask)
+    assert set(found.interval) == {"nll", "ece"}
+    low, high = found.interval["nll"]
+    assert low < found["nll"] < high
+    assert ordercal.evaluate(test.scores, test.labels, **ask).interval == found.interval
+    assert ordercal.evaluate(test.scores, test.labels, seed=1, **ask).interval != found.interval
+
+
+def test_weights_are_repeated_rows(test: Split) -> None:
+    weights = np.arange(len(test.labels)) % 3
+    rows = np.repeat(np.arange(len(test.labels)), weights)
+    weighted = ordercal.evaluate(test.scores, test.labels, sample_weight=weights)
+    repeated = ordercal.evaluate(test.scores[rows], test.labels[rows])
+    for key in KEYS:
+        assert weighted[key] == pytest.approx(repeated[key], abs=1e-9), key
+
+
+def test_diagrams(test: Split) -> None:
+    found = ordercal.reliability(test.scores, test.labels)
+    ece = ordercal.evaluate(test.scores, test.labels, metrics="ece")["ece"]
+    assert found.error == pytest.approx(ece, abs=1e-12)
+    assert len(found.lower) == 15 and found.count.sum() == 600
+    some = found.count > 0
+    np.testing.assert_allclose(found.gap[some], (found.confidence - found.accuracy)[some], atol=1e-15)
+    assert np.isnan(found.gap[~some]).all()
+    low, high = found.interval[some].T
+    assert ((low <= found.accuracy[some]) & (found.accuracy[some] <= high)).all()
+    mass = ordercal.reliability(test.scores, test.labels, binning="equal-mass", bins=10)
+    assert set(mass.count) == {60}
+    names = np.array(["a", "b", "c", "d", "e"])
+    one = ordercal.reliability(test.scores, names[test.labels], target="c")
+    assert one.share.sum() == pytest.approx(1.0)
+    with pytest.raises(ordercal.OrdercalError, match="there is no class 'x'"):
+        ordercal.reliability(test.scores, names[test.labels], target="x")
+    with pytest.raises(ordercal.OrdercalError, match="there is no binning"):
+        ordercal.reliability(test.scores, test.labels, binning="odd")
+
+
+def test_states_merge_to_the_same_bytes(test: Split) -> None:
+    whole = ordercal.MetricState(5, marginal=True).update(test.scores, test.labels)
+    parts = [
+        ordercal.MetricState(5, marginal=True).update(test.scores[i::3], test.labels[i::3]) for i in (2, 0, 1)
+    ]
+    merged = parts[0].merge(parts[1]).merge(parts[2])
+    assert merged.rows == whole.rows == 600 and merged.classes == 5
+    assert merged.to_bytes() == whole.to_bytes()
+    assert ordercal.MetricState.from_bytes(whole.to_bytes()).finalize() == whole.finalize()
+    assert pickle.loads(pickle.dumps(whole)).to_bytes() == whole.to_bytes()
+    exact = ordercal.evaluate(test.scores, test.labels)
+    bounds = whole.bounds()
+    for key, value in whole.finalize().items():
+        assert abs(value - exact[key]) <= bounds[key] + 1e-9, key
+    whole.merge(whole)
+    assert whole.rows == 1200
+    with pytest.raises(ordercal.OrdercalError):
+        whole.merge(ordercal.MetricState(4))
+
+
+def test_comparisons(calib: Split, test: Split) -> None:
+    data = {"a": (*calib, *test), "b": (*test, *calib)}
+    found = ordercal.compare(data, ["ts", "sms+order", ordercal.VectorScaling()], metrics=["nll", "ece"])
+    names = ["uncalibrated", "ts", "sms+order", "vs"]
+    assert [row["method"] for row in found["datasets"][0]["methods"]] == names
+    first = found["datasets"][0]
+    assert (first["name"], first["n_calib"], first["n_test"], first["classes"]) == ("a", 800, 600, 5)
+    assert [row["order_preserving"] for row in first["methods"]] == [True, True, True, False]
+    assert all(row["changed_predictions"] == 0 for row in first["methods"][:3])
+    errors = found["average_relative_error"]["nll"]
+    assert errors["uncalibrated"] == 1.0 and errors["ts"] < 1.0
+    by_hand = np.mean([d["methods"][1]["metrics"]["nll"] / d["methods"][0]["metrics"]["nll"] for d in found["datasets"]])
+    assert errors["ts"] == pytest.approx(by_hand)
+    assert found["ranks"]["nll"]["a"]["uncalibrated"] == 4
+    assert str(found).splitlines()[0].split() == ["method", "nll", "ece"]

@@ -1,0 +1,120 @@
+//! The Python part of `cargo xtask check`: a wheel, built and tested in a virtual environment of its own.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// What the tests import beside the package, by name.
+const PACKAGES: [&str; 11] = [
+    "maturin",
+    "joblib",
+    "matplotlib",
+    "mypy",
+    "numpy",
+    "onnx",
+    "onnxruntime",
+    "pandas",
+    "polars",
+    "pytest",
+    "scikit-learn",
+];
+
+/// Builds the wheel below `target/`, installs it there and runs its tests.
+pub fn run() -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    let root = root.context("xtask lies in the workspace")?;
+    let project = root.join("python");
+    let work = root.join("target/python");
+    let environment = work.join("venv");
+    let bin = environment.join(if cfg!(windows) { "Scripts" } else { "bin" });
+    let python = bin.join("python");
+    if !python.exists() {
+        step(
+            Command::new(if cfg!(windows) { "python" } else { "python3" })
+                .args(["-m", "venv", "--clear"])
+                .arg(&environment),
+        )
+        .context("Python 3.10 or newer with its module venv is needed")?;
+    }
+    let pip = |arguments: &[&str]| {
+        let mut command = Command::new(&python);
+        command.args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+        ]);
+        command.args(arguments);
+        command
+    };
+    step(&mut pip(&PACKAGES))?;
+
+    // The development profile, as the Rust tests have it: what they share is compiled once. Old wheels go
+    // first, so that there is no doubt which one is installed.
+    let wheels = work.join("wheels");
+    if wheels.exists() {
+        std::fs::remove_dir_all(&wheels).context("cannot remove the old wheels")?;
+    }
+    step(
+        Command::new(bin.join("maturin"))
+            .args(["build", "--quiet", "--profile", "dev", "--interpreter"])
+            .arg(&python)
+            .arg("--out")
+            .arg(&wheels)
+            .current_dir(&project),
+    )?;
+    let wheel = only_wheel(&wheels)?;
+    let wheel = wheel.to_str().context("the path of the wheel is no text")?;
+    step(&mut pip(&["--force-reinstall", "--no-deps", wheel]))?;
+
+    let stubs = [
+        "-m",
+        "mypy.stubtest",
+        "ordercal",
+        "--mypy-config-file",
+        "pyproject.toml",
+        "--allowlist",
+        "stubtest_allowlist.txt",
+    ];
+    let types = [
+        "-m",
+        "mypy",
+        "--config-file",
+        "pyproject.toml",
+        "-p",
+        "ordercal",
+    ];
+    step(Command::new(&python).args(stubs).current_dir(&project))?;
+    step(Command::new(&python).args(types).current_dir(&project))?;
+    step(
+        Command::new(&python)
+            .args(["-m", "pytest", "--quiet"])
+            .current_dir(&project),
+    )
+}
+
+fn only_wheel(folder: &Path) -> Result<PathBuf> {
+    let entries = std::fs::read_dir(folder).context("there are no wheels")?;
+    let paths = entries.map(|entry| entry.map(|e| e.path()));
+    let paths = paths.collect::<Result<Vec<_>, _>>()?;
+    let mut wheels = paths
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|e| e == "whl"));
+    match (wheels.next(), wheels.next()) {
+        (Some(wheel), None) => Ok(wheel),
+        _ => bail!("not exactly one wheel was built"),
+    }
+}
+
+fn step(command: &mut Command) -> Result<()> {
+    let shown = format!("{command:?}");
+    let status = command
+        .status()
+        .with_context(|| format!("cannot run {shown}"))?;
+    if !status.success() {
+        bail!("{shown} failed");
+    }
+    Ok(())
+}
