@@ -38,7 +38,8 @@ def rows(classes: int, real: NDArray[Any]) -> NDArray[np.float32]:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_onnxruntime_agrees(method: str, letters: dict[str, NDArray[Any]]) -> None:
-    est = ordercal.calibrator(method).fit(letters["calib_logits"], letters["calib_labels"])
+    count = 1500 if method.startswith("auto") else 5000
+    est = ordercal.calibrator(method).fit(letters["calib_logits"][:count], letters["calib_labels"][:count])
     scores = rows(26, letters["test_logits"])
     probs, logits = session(est.to_onnx()).run(["probabilities", "logits"], {"scores": scores})
     expected = est.predict_proba(scores)
@@ -59,7 +60,7 @@ def test_onnxruntime_agrees(method: str, letters: dict[str, NDArray[Any]]) -> No
             assert not (np.diff(np.take_along_axis(logits, order, axis=1), axis=1) > 0).any()
 
 
-@pytest.mark.parametrize("classes", [2, 3, 150])
+@pytest.mark.parametrize("classes", [2, 3, 60])
 def test_other_numbers_of_classes(classes: int) -> None:
     rng = np.random.default_rng(classes)
     scores = rng.normal(size=(400, classes)).astype(np.float32) * 4

@@ -20,12 +20,25 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+#: The default's way through the code in a fraction of its time: hundreds of fits are made here.
+QUICK = ordercal.Auto(folds=2, chains=False, polish=False)
+
 ESTIMATORS = [
-    ScoreCalibrator(),
     ScoreCalibrator("ts"),
-    CalibratedClassifier(),
     CalibratedClassifier(LogisticRegression(), "ts"),
+    CalibratedClassifier(method="oi"),
 ]
+
+
+def test_auto_is_the_default(digits: list[Any]) -> None:
+    train, _, y_train, _ = digits
+    assert CalibratedClassifier().method == ScoreCalibrator().method == "auto"
+    weights = np.arange(len(y_train)) % 3
+    rows = np.repeat(np.arange(len(y_train)), weights)
+    scores = train[:, :10] / 4
+    weighted = ScoreCalibrator(QUICK).fit(scores, y_train, weights).transform(scores)
+    repeated = ScoreCalibrator(QUICK).fit(scores[rows], y_train[rows]).transform(scores)
+    np.testing.assert_allclose(weighted, repeated, rtol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore")

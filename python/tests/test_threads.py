@@ -43,7 +43,7 @@ def test_two_fits_run_at_once(calib: Split) -> None:
 
 
 def test_python_runs_while_a_fit_does() -> None:
-    data = overconfident(20_000, 20, 3)
+    data = overconfident(8_000, 20, 3)
     done = threading.Event()
     span = []
 
