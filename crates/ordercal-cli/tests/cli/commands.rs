@@ -369,7 +369,7 @@ fn a_search_chooses_and_folds_are_averaged() {
     let line = "fit d.csv --method dir-odir --search quick --folds 3 -o m.safetensors";
     let found = place.run(&format!("{line} --json")).ok().json();
     let ranking = found["ranking"].as_array().unwrap();
-    assert!(ranking.len() >= 3 && ranking[0]["nll"].as_f64() <= ranking[1]["nll"].as_f64());
+    assert!(ranking.len() >= 2 && ranking[0]["nll"].as_f64() <= ranking[1]["nll"].as_f64());
     let shown = place.run("inspect m.safetensors --json").ok().json();
     assert_eq!(shown["method"], ranking[0]["method"]);
     let words = place.run(line).ok().stdout;

@@ -102,7 +102,7 @@ pub(super) fn cheaper(method: &Method) -> Method {
 fn cheaper_network<F: Family>(given: &Network<F>) -> Network<F> {
     let mut cheap = given.clone();
     match &mut cheap.optimizer {
-        crate::optim::Optimizer::Adam(adam) => adam.epochs = adam.epochs.min(6),
+        crate::optim::Optimizer::Adam(adam) => adam.epochs = adam.epochs.min(3),
         crate::optim::Optimizer::Lbfgs(lbfgs) => {
             lbfgs.max_iterations = lbfgs.max_iterations.min(10);
         }
