@@ -69,6 +69,9 @@ fn describe_model(path: &Path, saved: &SavedModel, printer: Printer) {
         report.nll_before, report.nll_after, report.iterations
     ));
     if let Ok(method) = serde_json::to_string(&saved.method) {
+        for note in &report.notes {
+            printer.result(note);
+        }
         printer.result(format_args!("hyperparameters: {method}"));
     }
     if let Some(names) = &saved.class_names {

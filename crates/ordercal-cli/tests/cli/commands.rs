@@ -359,6 +359,8 @@ fn auto_is_the_default_and_says_what_it_is_made_of() {
     );
     let shown = place.run("inspect m.safetensors --json").ok().json();
     assert_eq!(shown["method"]["folds"], 3);
+    let words = place.run("inspect m.safetensors").ok().stdout;
+    assert!(words.contains("on held-out rows"), "{words}");
     place.run("apply m.safetensors d.csv -o p.npy").ok();
 }
 
