@@ -68,10 +68,10 @@ fn describe_model(path: &Path, saved: &SavedModel, printer: Printer) {
         "on its calibration data: NLL {:.4} before, {:.4} after, {} iterations",
         report.nll_before, report.nll_after, report.iterations
     ));
+    for note in &report.notes {
+        printer.result(note);
+    }
     if let Ok(method) = serde_json::to_string(&saved.method) {
-        for note in &report.notes {
-            printer.result(note);
-        }
         printer.result(format_args!("hyperparameters: {method}"));
     }
     if let Some(names) = &saved.class_names {
