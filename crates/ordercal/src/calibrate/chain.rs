@@ -30,7 +30,8 @@ pub(crate) fn hold(logs: &mut [f64]) {
 /// let chain = Model::from(ChainModel::new(TsModel::new(3, 2.0), TsModel::new(3, 0.25))?);
 /// let one = Model::from(TsModel::new(3, 0.5));
 /// let row = [2.0, -1.0, 0.5];
-/// for (a, b) in chain.apply_row::<f64>(&row, ScoreKind::Probs)?.iter().zip(one.apply_row(&row, ScoreKind::Probs)?) {
+/// let probs = |model: &Model| model.apply_row::<f64>(&row, ScoreKind::Probs);
+/// for (a, b) in probs(&chain)?.into_iter().zip(probs(&one)?) {
 ///     assert!((a - b).abs() < 1e-6);
 /// }
 /// # Ok::<(), ordercal::Error>(())
