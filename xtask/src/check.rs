@@ -57,7 +57,10 @@ pub fn run() -> Result<()> {
                 arguments.join(" ")
             );
         }
-        println!("== {name}: {:.0} s", begin.elapsed().as_secs_f64());
+        // The last word belongs to the counts of the tests.
+        if name != "tests" {
+            println!("== {name}: {:.0} s", begin.elapsed().as_secs_f64());
+        }
     }
     Ok(())
 }
