@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod bench;
 mod browser;
 mod check;
 mod demo_data;
@@ -38,10 +39,15 @@ cargo xtask COMMAND
   speed [--rows N]             fit methods to N rows (default 25000) of overconfident logits of
           [--classes K]        K classes (default 1000), and print seconds and the most memory
           [--method M]...      these (default svs)
+  bench [--peers] [DIR]        time ordercal, with --peers in turns with other packages that do the same
+          [--repeats N]        (in a virtual environment of their own below target/), and print ratios;
+          [--only TEXT]        with DIR on the bundles *.npz there, else on generated data. The whole of
+                               it writes benchmarks/results.md. Runs each N times (default 5); only
+                               work whose name contains TEXT
   hammer [--rows N] [--seed S] the order promise on N hostile rows (default 1000000)";
 
 /// What only makes sense in a program that was optimised.
-const MEASURING: [&str; 3] = ["quality", "speed", "hammer"];
+const MEASURING: [&str; 4] = ["bench", "quality", "speed", "hammer"];
 
 /// Runs the same command in a release build: only those who measure have to wait for one.
 fn optimised(args: &[String]) -> Result<()> {
@@ -65,6 +71,12 @@ fn main() -> Result<()> {
     let command = args.remove(0);
     let options = Options::parse(args)?;
     match command.as_str() {
+        "bench" => bench::run(&bench::Settings {
+            peers: options.peers,
+            repeats: options.repeats,
+            only: options.only,
+            bundles: options.directory,
+        }),
         "check" => check::run(),
         "browser" => browser::run(options.built),
         "python" => python::run(),
@@ -111,6 +123,9 @@ struct Options {
     methods: Option<Vec<ordercal::Method>>,
     rows: Option<usize>,
     built: bool,
+    peers: bool,
+    repeats: usize,
+    only: Option<String>,
     classes: usize,
     seed: u64,
 }
@@ -123,6 +138,9 @@ impl Options {
             methods: None,
             rows: None,
             built: false,
+            peers: false,
+            repeats: 5,
+            only: None,
             classes: 1000,
             seed: 1,
         };
@@ -140,6 +158,12 @@ impl Options {
                     };
                     let methods = options.methods.get_or_insert_default();
                     methods.push(method.with_context(|| format!("--method {given}"))?);
+                }
+                "--peers" => options.peers = true,
+                "--only" => options.only = Some(value()?),
+                "--repeats" => {
+                    let given: usize = value()?.parse().context("--repeats takes a number")?;
+                    options.repeats = given.max(1);
                 }
                 "--built" => options.built = true,
                 "--rows" => options.rows = Some(value()?.parse().context("--rows takes a number")?),

@@ -27,29 +27,8 @@ pub fn run() -> Result<()> {
     let project = root.join("python");
     let work = root.join("target/python");
     let environment = work.join("venv");
-    let bin = environment.join(if cfg!(windows) { "Scripts" } else { "bin" });
-    let python = bin.join("python");
-    if !python.exists() {
-        step(
-            Command::new(if cfg!(windows) { "python" } else { "python3" })
-                .args(["-m", "venv", "--clear"])
-                .arg(&environment),
-        )
-        .context("Python 3.10 or newer with its module venv is needed")?;
-    }
-    let pip = |arguments: &[&str]| {
-        let mut command = Command::new(&python);
-        command.args([
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-        ]);
-        command.args(arguments);
-        command
-    };
-    step(&mut pip(&PACKAGES))?;
+    let python = self::environment(&environment, &PACKAGES)?;
+    let bin = python.parent().context("Python lies in a folder")?;
 
     // The development profile, as the Rust tests have it: what they share is compiled once. Old wheels go
     // first, so that there is no doubt which one is installed.
@@ -67,7 +46,7 @@ pub fn run() -> Result<()> {
     )?;
     let wheel = only_wheel(&wheels)?;
     let wheel = wheel.to_str().context("the path of the wheel is no text")?;
-    step(&mut pip(&["--force-reinstall", "--no-deps", wheel]))?;
+    step(pip(&python).args(["--force-reinstall", "--no-deps", wheel]))?;
 
     let stubs = [
         "-m",
@@ -93,6 +72,35 @@ pub fn run() -> Result<()> {
             .args(["-m", "pytest", "--quiet"])
             .current_dir(&project),
     )
+}
+
+/// The Python of a virtual environment that has these packages; it is made if it is not there.
+pub fn environment(folder: &Path, packages: &[&str]) -> Result<PathBuf> {
+    let bin = folder.join(if cfg!(windows) { "Scripts" } else { "bin" });
+    let python = bin.join("python");
+    if !python.exists() {
+        step(
+            Command::new(if cfg!(windows) { "python" } else { "python3" })
+                .args(["-m", "venv", "--clear"])
+                .arg(folder),
+        )
+        .context("Python 3.10 or newer with its module venv is needed")?;
+    }
+    step(pip(&python).args(packages))?;
+    Ok(python)
+}
+
+fn pip(python: &Path) -> Command {
+    let mut command = Command::new(python);
+    let install = [
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+    ];
+    command.args(install);
+    command
 }
 
 fn only_wheel(folder: &Path) -> Result<PathBuf> {

@@ -86,7 +86,7 @@ fn search(method: &Method, calib: &Dataset<'_>) -> Result<(Method, String)> {
 }
 
 /// The bundles of a folder, by name.
-fn bundles(dir: &Path) -> Result<Vec<PathBuf>> {
+pub fn bundles(dir: &Path) -> Result<Vec<PathBuf>> {
     let mut bundles: Vec<PathBuf> = std::fs::read_dir(dir)
         .with_context(|| format!("cannot list {}", dir.display()))?
         .map(|entry| Ok(entry?.path()))

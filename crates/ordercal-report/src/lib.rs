@@ -35,8 +35,9 @@ mod verdict;
 pub use comparison::{Comparison, DatasetResult, MethodResult, UNCALIBRATED};
 pub use error::{Error, Result};
 pub use figure::{
-    Arrow, Curve, Histogram, LineFigure, LinePanel, LinePoint, LineSeries, ReliabilityFigure,
-    ReliabilityForm, ReliabilitySeries, SimplexFigure, TransformFigure, region_of,
+    Arrow, Bar, BarFigure, Curve, Histogram, LineFigure, LinePanel, LinePoint, LineSeries,
+    ReliabilityFigure, ReliabilityForm, ReliabilitySeries, SimplexFigure, TransformFigure,
+    region_of,
 };
 pub use html::{DataSource, Report, ReportFigure};
 pub use json::to_json;

@@ -43,6 +43,8 @@
 mod calibrate;
 mod data;
 mod error;
+#[doc(hidden)]
+pub mod kernels;
 mod math;
 pub mod metrics;
 mod nn;

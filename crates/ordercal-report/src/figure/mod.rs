@@ -1,5 +1,6 @@
 //! The figures: numbers in, a drawing out. Every figure shows how many rows stand behind what it says.
 
+mod bars;
 mod classic;
 mod histogram;
 mod lines;
@@ -7,6 +8,7 @@ mod reliability;
 mod simplex;
 mod transform;
 
+pub use bars::{Bar, BarFigure};
 pub use histogram::Histogram;
 pub use lines::{LineFigure, LinePanel, LinePoint, LineSeries};
 pub use reliability::{ReliabilityFigure, ReliabilityForm, ReliabilitySeries};

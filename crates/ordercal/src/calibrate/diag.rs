@@ -247,15 +247,7 @@ impl Calibrator for Diag {
     fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<(DiagModel, FitReport)> {
         self.validate()?;
         let (beta, start) = ts::fit_beta(data, &Unwatched)?;
-        let shifts = shifts(data, self.input);
-        let (low, high) = range(data, &shifts, beta);
-        let grid = Grid::new(low, high, self.intervals);
-        let mut objective = Objective {
-            slope: SlopeNetwork::new(&self.hidden, grid, beta),
-            pass: Pass::new(data, &shifts, grid),
-            lambda: self.lambda,
-            smoothness: self.smoothness / data.total_weight(),
-        };
+        let ((low, high), mut objective) = self.objective(data, beta);
         let mut params: Vec<f64> = objective.slope.initial(&mut Rng::new(self.seed));
         let most = self.optimizer.max_iterations;
         let outcome = self.optimizer.minimize(
@@ -283,6 +275,31 @@ impl Calibrator for Diag {
         );
         Ok((model, report))
     }
+}
+
+impl Diag {
+    /// What is minimised, and the range of its grid.
+    fn objective<'a>(&self, data: &'a Dataset<'a>, beta: f64) -> ((f64, f64), Objective<'a>) {
+        let shifts = shifts(data, self.input);
+        let (low, high) = range(data, &shifts, beta);
+        let grid = Grid::new(low, high, self.intervals);
+        let objective = Objective {
+            slope: SlopeNetwork::new(&self.hidden, grid, beta),
+            pass: Pass::new(data, &shifts, grid),
+            lambda: self.lambda,
+            smoothness: self.smoothness / data.total_weight(),
+        };
+        ((low, high), objective)
+    }
+}
+
+/// One evaluation of `diag`'s loss and gradient, for [`crate::kernels`].
+pub(crate) fn evaluation<'a>(data: &'a Dataset<'a>) -> impl FnMut() -> f64 + 'a {
+    let diag = Diag::default();
+    let (_, mut objective) = diag.objective(data, 1.0);
+    let params = objective.slope.initial(&mut Rng::new(diag.seed));
+    let mut gradient = vec![0.0; params.len()];
+    move || objective.evaluate(&params, &mut gradient)
 }
 
 /// Pieces of the grid are counted in 16 bits.

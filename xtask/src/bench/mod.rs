@@ -1,0 +1,111 @@
+//! `cargo xtask bench`: ordercal and its peers on the same work, in turns.
+
+mod data;
+mod limits;
+mod peers;
+mod table;
+mod works;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use data::Set;
+use limits::Limits;
+use peers::Peers;
+use table::{Line, Table};
+use works::Work;
+
+/// What was asked for.
+pub struct Settings {
+    /// Whether to run the peers, too.
+    pub peers: bool,
+    /// How often each side runs.
+    pub repeats: usize,
+    /// Only work whose name contains this.
+    pub only: Option<String>,
+    /// A folder of bundles to work on instead of generated data.
+    pub bundles: Option<PathBuf>,
+}
+
+/// Runs everything, prints it, and writes `benchmarks/results.md` and its chart if it was the whole of it.
+pub fn run(settings: &Settings) -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    let root = root.context("xtask lies in the workspace")?;
+    let folder = root.join("target/bench");
+    let mut peers = match settings.peers {
+        true => Some(Peers::start(root)?),
+        false => None,
+    };
+    let limits = Limits::measure();
+    let versions = peers.as_ref().map_or(Vec::new(), |p| p.versions.clone());
+    let mut table = Table::new(&limits, versions, settings.repeats);
+    println!("{}", table.heading());
+    match &settings.bundles {
+        None => {
+            let works = works::all();
+            let mut last: Option<Set> = None;
+            for work in works.iter().filter(|w| settings.wants(w)) {
+                let there = last.take().filter(|set| set.size() == work.size);
+                let set = match there {
+                    Some(set) => set,
+                    None => Set::generate(work.size, &folder)?,
+                };
+                table.add(settings.measure(work, &set, peers.as_mut())?);
+                last = Some(set);
+            }
+            if settings.peers && settings.only.is_none() {
+                table.write(&root.join("benchmarks"))?;
+            }
+        }
+        Some(bundles) => {
+            for bundle in crate::quality::bundles(bundles)? {
+                let set = Set::load(&bundle, &folder)?;
+                println!("{}", bundle.display());
+                for work in works::on_bundles(set.size()) {
+                    if settings.wants(&work) {
+                        table.add(settings.measure(&work, &set, peers.as_mut())?);
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Settings {
+    fn wants(&self, work: &Work) -> bool {
+        let wanted = |part: &String| work.name.contains(part.as_str());
+        self.only.as_ref().is_none_or(wanted)
+    }
+
+    /// Runs both sides in turns, after a first run of each that does not count.
+    fn measure(&self, work: &Work, set: &Set, peers: Option<&mut Peers>) -> Result<Line> {
+        let first = work.run(set)?;
+        let mut ours = Vec::new();
+        let mut theirs = vec![Vec::new(); work.peers.len()];
+        let mut results = vec![f64::NAN; work.peers.len()];
+        match peers {
+            None => {
+                for _ in 0..self.repeats {
+                    ours.push(work.run(set)?.seconds);
+                }
+            }
+            Some(peers) => {
+                for (place, (peer, _)) in work.peers.iter().enumerate() {
+                    results[place] = peers.run(peer, &set.folder, true)?.result;
+                }
+                for _ in 0..self.repeats {
+                    for (place, (peer, _)) in work.peers.iter().enumerate() {
+                        theirs[place].push(peers.run(peer, &set.folder, false)?.seconds);
+                    }
+                    // Threads of the peers may wait for work by spinning for a moment.
+                    std::thread::sleep(Duration::from_millis(100));
+                    ours.push(work.run(set)?.seconds);
+                }
+            }
+        }
+        Ok(Line::new(work, &first, &mut ours, &mut theirs, &results))
+    }
+}
