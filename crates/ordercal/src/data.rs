@@ -9,6 +9,8 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::math::simd::vectorized;
+use crate::math::softmax;
 use crate::rank::{self, Sorter};
 
 /// How far a row of probabilities may be from a total of 1.
@@ -222,13 +224,36 @@ impl<'a> Scores<'a> {
     }
 
     fn check(&self) -> Result<()> {
-        let kind = self.kind;
+        let (kind, classes) = (self.kind, self.classes);
+        let rows = CHECKED.div_ceil(classes);
+        let check = |(block, values): (usize, &[f32])| {
+            if kind != ScoreKind::LogProbs && all_finite(values) {
+                return Ok(());
+            }
+            let numbered = values.chunks_exact(classes).enumerate();
+            let mut rows = numbered.map(|(row, values)| (block * rows + row, values));
+            rows.try_for_each(|(row, values)| check_row(kind, row, values))
+        };
         self.as_slice()
-            .par_chunks(self.classes())
+            .par_chunks(rows * classes)
             .enumerate()
-            .map(|(row, values)| check_row(kind, row, values))
+            .map(check)
             .find_map_first(Result::err)
             .map_or(Ok(()), Err)
+    }
+}
+
+/// Scores that are looked at together.
+const CHECKED: usize = 16 * 1024;
+
+vectorized! {
+    /// Whether there is nothing to look at more closely: no NaN, no infinity.
+    fn all_finite(values: &[f32]) -> bool {
+        let mut odd = false;
+        for &value in values {
+            odd |= !(value.abs() < f32::INFINITY);
+        }
+        !odd
     }
 }
 
@@ -252,8 +277,7 @@ fn check_row(kind: ScoreKind, row: usize, values: &[f32]) -> Result<()> {
         return Err(Error::AllMasked { row, last_column });
     }
     if kind == ScoreKind::LogProbs {
-        let sum = values.iter().map(|&v| f64::from(v).exp()).sum();
-        check_total(kind, row, largest.1, sum)?;
+        check_total(kind, row, largest.1, softmax::log_sum_exp(values).exp())?;
     }
     Ok(())
 }

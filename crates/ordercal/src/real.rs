@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::math::simd::vectorized;
+
 mod sealed {
     pub trait Sealed {}
     impl Sealed for f32 {}
@@ -19,6 +21,10 @@ pub trait Real:
 
     /// Rounds to the nearest value; there is one zero, the positive one.
     fn from_f64(value: f64) -> Self;
+    /// Rounds many, held within bounds; `-inf` stays.
+    fn round_all(values: &[f64], bounds: (f64, f64), output: &mut [Self]);
+    /// The numbers themselves, if they are of 32 bits.
+    fn narrow(values: &[Self]) -> Option<&[f32]>;
     /// Exact.
     fn to_f64(self) -> f64;
     /// The number of representable values between 0 and this one, negative below 0.
@@ -27,12 +33,45 @@ pub trait Real:
     fn from_key(key: i64) -> Self;
 }
 
+#[inline(always)]
+fn held(value: f64, (lowest, highest): (f64, f64)) -> f64 {
+    if value == f64::NEG_INFINITY {
+        value
+    } else {
+        value.clamp(lowest, highest)
+    }
+}
+
+vectorized! {
+    fn narrow_all(values: &[f64], bounds: (f64, f64), output: &mut [f32]) {
+        for (output, &value) in output.iter_mut().zip(values) {
+            *output = held(value, bounds) as f32 + 0.0;
+        }
+    }
+}
+
+vectorized! {
+    fn hold_all(values: &[f64], bounds: (f64, f64), output: &mut [f64]) {
+        for (output, &value) in output.iter_mut().zip(values) {
+            *output = held(value, bounds) + 0.0;
+        }
+    }
+}
+
 impl Real for f32 {
     const MIN_POSITIVE: f64 = f32::MIN_POSITIVE as f64;
     const LIMIT: f64 = (f32::MAX / 2.0) as f64;
 
     fn from_f64(value: f64) -> Self {
         value as f32 + 0.0
+    }
+
+    fn round_all(values: &[f64], bounds: (f64, f64), output: &mut [Self]) {
+        narrow_all(values, bounds, output);
+    }
+
+    fn narrow(values: &[Self]) -> Option<&[f32]> {
+        Some(values)
     }
 
     fn to_f64(self) -> f64 {
@@ -60,6 +99,14 @@ impl Real for f64 {
 
     fn from_f64(value: f64) -> Self {
         value + 0.0
+    }
+
+    fn round_all(values: &[f64], bounds: (f64, f64), output: &mut [Self]) {
+        hold_all(values, bounds, output);
+    }
+
+    fn narrow(_: &[Self]) -> Option<&[f32]> {
+        None
     }
 
     fn to_f64(self) -> f64 {

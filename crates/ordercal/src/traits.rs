@@ -8,6 +8,7 @@ use crate::calibrate::Block;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::optim::StopReason;
+use crate::rank::Steady;
 
 /// Hyperparameters that know how to fit a [`Transform`] to data.
 pub trait Calibrator {
@@ -41,6 +42,12 @@ pub trait Transform {
     /// Whether it needs the sorted classes of each row.
     fn reads_order(&self) -> bool {
         self.order_preserving()
+    }
+
+    /// How each logit depends on its score, if on nothing else but what is the same for the whole row. Rows
+    /// of such a model need not be sorted to keep their order.
+    fn steady(&self) -> Option<Steady> {
+        None
     }
 
     /// Writes the calibrated logits of a block of rows, in class order, as 64-bit floats.

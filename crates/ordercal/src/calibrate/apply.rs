@@ -6,6 +6,7 @@ use rayon::prelude::*;
 use crate::data::{Dataset, ScoreKind, Scores};
 use crate::error::{Error, Result};
 use crate::math::softmax;
+use crate::rank::distinct::{self, Twins};
 use crate::rank::{self, Repair, Sorter};
 use crate::real::Real;
 use crate::traits::Transform;
@@ -50,6 +51,7 @@ struct Workspace {
     logits: Vec<f64>,
     scratch: Vec<f64>,
     repair: Repair,
+    twins: Twins,
 }
 
 impl Workspace {
@@ -60,6 +62,7 @@ impl Workspace {
             logits: Vec::new(),
             scratch: vec![0.0; classes],
             repair: Repair::default(),
+            twins: Twins::new(classes),
         }
     }
 
@@ -91,35 +94,61 @@ impl Workspace {
         output: &mut [T],
     ) {
         let classes = model.classes();
-        let keep_order = model.order_preserving();
         self.logits(model, scores);
-        let block = Block {
-            scores,
-            order: &self.order,
-            classes,
+        match kind {
+            ScoreKind::Logits => {}
+            ScoreKind::LogProbs => {
+                for logits in self.logits.chunks_exact_mut(classes) {
+                    softmax::log_probabilities(logits, &mut self.scratch);
+                }
+            }
+            ScoreKind::Probs => softmax::probabilities_of_rows(&mut self.logits, classes),
+        }
+        if !model.order_preserving() {
+            for (output, &logit) in output.iter_mut().zip(&self.logits) {
+                *output = T::from_f64(logit);
+            }
+            return;
+        }
+        let steady = model.steady();
+        let group = softmax::group(classes) * classes;
+        for first in (0..scores.len()).step_by(group) {
+            let here = first..(first + group).min(scores.len());
+            let output = &mut output[here.clone()];
+            // Short rows pass together or are looked at one by one.
+            let all = steady.is_some_and(|steady| steady.holds(&scores[here.clone()]));
+            if all {
+                distinct::round_all(kind, &self.logits[here.clone()], output);
+            }
+            for (row, output) in output.chunks_exact_mut(classes).enumerate() {
+                let at = here.start + row * classes;
+                let input = &scores[at..at + classes];
+                if !(all && !self.twins.found(kind, input, output)) {
+                    self.round_in_order(kind, scores, at, output);
+                }
+            }
+        }
+    }
+
+    /// Rounds one row, which begins at the given element, along its sorted classes.
+    fn round_in_order<T: Real>(
+        &mut self,
+        kind: ScoreKind,
+        scores: &[f32],
+        at: usize,
+        output: &mut [T],
+    ) {
+        let here = at..at + output.len();
+        let (input, values) = (&scores[here.clone()], &self.logits[here.clone()]);
+        let order = match self.order.get(here) {
+            Some(order) => order,
+            // The model did not ask for it.
+            None => self.sorter.sort(input),
         };
-        let rows = self
-            .logits
-            .chunks_exact_mut(classes)
-            .zip(output.chunks_exact_mut(classes));
-        for (row, (logits, output)) in rows.enumerate() {
-            match kind {
-                ScoreKind::Logits => {}
-                ScoreKind::LogProbs => softmax::log_probabilities(logits, &mut self.scratch),
-                ScoreKind::Probs => softmax::probabilities(logits),
-            }
-            if keep_order {
-                let (input, order) = (block.row(row), block.row_order(row));
-                if kind == ScoreKind::Probs {
-                    rank::round_probs(input, order, logits, &mut self.repair, output);
-                } else {
-                    rank::round_logits(input, order, logits, &mut self.repair, output);
-                }
-            } else {
-                for (output, &logit) in output.iter_mut().zip(&*logits) {
-                    *output = T::from_f64(logit);
-                }
-            }
+        if kind == ScoreKind::Probs {
+            rank::round_probs(input, order, values, &mut self.repair, output);
+        } else {
+            rank::round_logits(input, order, values, &mut self.repair, output);
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::math::grid::{Grid, Increasing};
 use crate::nn::input::InputKind;
 use crate::optim::Lbfgs;
 use crate::optim::lbfgs::Step;
-use crate::rank::Sorter;
+use crate::rank::{Sorter, Steady};
 use crate::rng::Rng;
 use crate::traits::{Calibrator, FitReport, Transform, Unwatched, Watch, tell};
 use objective::{Objective, Pass, SlopeNetwork};
@@ -111,6 +111,7 @@ pub struct DiagModel {
     function: Increasing,
     /// f̄(0) as the table has it, taken off so that f̄(0) = 0.
     origin: f64,
+    steady: Steady,
 }
 
 impl DiagModel {
@@ -154,6 +155,12 @@ impl DiagModel {
         let grid = Grid::new(range.0, range.1, slopes.len() - 1);
         let function = Increasing::new(grid, &slopes);
         let origin = function.at(0.0);
+        let steady = Steady {
+            least_slope: slopes.iter().copied().fold(f64::INFINITY, f64::min),
+            most_slope: slopes.iter().copied().fold(0.0, f64::max),
+            // Besides the ends of the grid, a row's shift: it lies within its scores and ln K of them.
+            reach: range.0.abs() + range.1.abs() + (classes as f64).ln(),
+        };
         Self {
             classes,
             input,
@@ -161,6 +168,7 @@ impl DiagModel {
             slopes,
             function,
             origin,
+            steady,
         }
     }
 
@@ -194,27 +202,38 @@ impl Transform for DiagModel {
         true
     }
 
+    fn reads_order(&self) -> bool {
+        needs_order(self.input)
+    }
+
+    fn steady(&self) -> Option<Steady> {
+        Some(self.steady)
+    }
+
     fn logits(&self, block: &Block<'_>, logits: &mut [f64]) {
+        let mut places = self.function.places(self.classes);
         for (row, logits) in logits.chunks_exact_mut(self.classes).enumerate() {
             let scores = block.row(row);
-            let shift = match self.input {
-                InputKind::Raw => 0.0,
-                _ => row_shift(self.input, scores, block.row_order(row)),
+            let shift = match needs_order(self.input) {
+                true => row_shift(self.input, scores, block.row_order(row)),
+                false => self.input.shift(scores),
             };
-            for (logit, &score) in logits.iter_mut().zip(scores) {
-                *logit = if score > f32::NEG_INFINITY {
-                    self.function(f64::from(score) - shift)
-                } else {
-                    f64::NEG_INFINITY
-                };
-            }
+            self.function
+                .read_all(scores, shift, self.origin, &mut places, logits);
         }
     }
 }
 
+/// Whether a row's shift can only be computed from its sorted scores: a plain sum depends on the order of the
+/// classes.
+fn needs_order(kind: InputKind) -> bool {
+    kind == InputKind::Centred
+}
+
 fn row_shift(kind: InputKind, scores: &[f32], order: &[u32]) -> f64 {
     let descending = order.iter().map(|&class| scores[class as usize]);
-    kind.shift(descending.take_while(|&score| score > f32::NEG_INFINITY))
+    let possible = descending.take_while(|&score| score > f32::NEG_INFINITY);
+    kind.shift(&possible.collect::<Vec<f32>>())
 }
 
 impl Calibrator for Diag {
@@ -308,17 +327,15 @@ const MAX_INTERVALS: usize = 60_000;
 /// What each row is shifted by.
 fn shifts(data: &Dataset<'_>, kind: InputKind) -> Vec<f64> {
     let classes = data.classes();
-    if kind == InputKind::Raw {
-        return vec![0.0; data.rows()];
+    let rows = data.scores().as_slice().par_chunks(classes);
+    if !needs_order(kind) {
+        return rows.map(|scores| kind.shift(scores)).collect();
     }
-    data.scores()
-        .as_slice()
-        .par_chunks(classes)
-        .map_init(
-            || Sorter::new(classes),
-            |sorter, scores| row_shift(kind, scores, sorter.sort(scores)),
-        )
-        .collect()
+    rows.map_init(
+        || Sorter::new(classes),
+        |sorter, scores| row_shift(kind, scores, sorter.sort(scores)),
+    )
+    .collect()
 }
 
 /// Changes of the loss below this share of it mean nothing.

@@ -205,19 +205,25 @@ struct Profile<'a> {
     weights: [f64; 3],
 }
 
+/// What a thread needs to look at a row.
+fn scratch(data: &Dataset<'_>) -> impl Fn() -> (Vec<f32>, Vec<f32>) + Send + Sync {
+    let classes = data.classes();
+    move || (vec![0.0; classes], vec![0.0; classes])
+}
+
 impl<'a> Profile<'a> {
     fn new(data: &'a Dataset<'a>) -> Self {
         let mut likelihoods = vec![0.0; 3 * data.rows()];
-        likelihoods
-            .par_chunks_mut(3)
-            .enumerate()
-            .for_each(|(row, likelihoods)| {
+        likelihoods.par_chunks_mut(3).enumerate().for_each_init(
+            scratch(data),
+            |(z, e), (row, likelihoods)| {
                 let scores = data.scores().row(row);
-                let [nll, ..] = ts::row_nll(scores, 1.0, data.labels()[row] as usize);
+                let [nll, ..] = ts::row_nll(scores, 1.0, data.labels()[row] as usize, z, e);
                 let possible = scores.iter().filter(|s| **s > f32::NEG_INFINITY).count();
                 likelihoods[1] = (-nll).exp();
                 likelihoods[2] = 1.0 / possible as f64;
-            });
+            },
+        );
         Self {
             data,
             likelihoods,
@@ -234,10 +240,10 @@ impl<'a> Profile<'a> {
             .likelihoods
             .par_chunks_mut(3)
             .enumerate()
-            .map(|(row, likelihoods)| {
+            .map_init(scratch(data), |(z, e), (row, likelihoods)| {
                 let label = data.labels()[row] as usize;
                 let [nll, slope, variance] =
-                    ts::row_nll(data.scores().row(row), beta as f32, label);
+                    ts::row_nll(data.scores().row(row), beta as f32, label, z, e);
                 likelihoods[0] = (-nll).exp();
                 [-slope, slope * slope - variance]
             })

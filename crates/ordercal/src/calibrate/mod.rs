@@ -35,6 +35,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::{Dataset, ScoreKind, Scores};
 use crate::error::{Error, Result};
+use crate::rank::Steady;
 use crate::real::Real;
 use crate::traits::{Calibrator, FitReport, Transform, Unwatched, Watch};
 
@@ -351,6 +352,10 @@ impl Transform for Model {
 
     fn reads_order(&self) -> bool {
         each_model!(self, model => model.reads_order())
+    }
+
+    fn steady(&self) -> Option<Steady> {
+        each_model!(self, model => model.steady())
     }
 
     fn logits(&self, block: &Block<'_>, logits: &mut [f64]) {

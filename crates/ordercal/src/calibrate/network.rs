@@ -222,13 +222,13 @@ impl Prepared {
             .map(|y| y.partition_point(|&s| s > f32::NEG_INFINITY) as u32)
             .collect();
         let rows = sorted.chunks_exact(classes).zip(&possible);
-        let inputs = Inputs::learn(kind, rows.map(|(y, &n)| y[..n as usize].iter().copied()));
+        let inputs = Inputs::learn(kind, rows.map(|(y, &n)| &y[..n as usize]));
         sorted
             .par_chunks_mut(classes)
             .zip(&possible)
             .for_each(|(y, &n)| {
                 let (real, masked) = y.split_at_mut(n as usize);
-                let shift = kind.shift(real.iter().copied());
+                let shift = kind.shift(real);
                 for y in real.iter_mut() {
                     *y = inputs.value(*y, shift);
                 }

@@ -8,9 +8,11 @@ use crate::data::Dataset;
 use crate::error::Result;
 use crate::math::exp::exp_f32;
 use crate::math::simd::vectorized;
+use crate::math::softmax;
 use crate::optim::StopReason;
 use crate::optim::scalar::{self, Local};
-use crate::traits::{Calibrator, FitReport, Transform, Watch, tell};
+use crate::rank::Steady;
+use crate::traits::{Calibrator, FitReport, Transform, Unwatched, Watch, tell};
 
 /// The bounds of β times the data's spread: the median, over the rows that are not flat, of the largest
 /// score less the row's mean. β = 1 is always within the bounds, so a fit never does harm.
@@ -30,7 +32,8 @@ const ROWS: usize = 256;
 /// Temperature scaling: minimises the NLL of softmax(βx) over β > 0.
 ///
 /// The NLL has a single valley in β. Newton's method in ln β, kept in a bracket, finds it to 1e-7 in a
-/// handful of passes; β can never be negative. On data where the minimum lies at infinity or zero, see
+/// handful of passes, of which large data see only the last: the first are made on a sample of the rows.
+/// β can never be negative. On data where the minimum lies at infinity or zero, see
 /// [`SPREAD_BOUNDS`].
 ///
 /// ```
@@ -88,9 +91,27 @@ impl Transform for TsModel {
         true
     }
 
+    fn reads_order(&self) -> bool {
+        false
+    }
+
+    fn steady(&self) -> Option<Steady> {
+        Some(Steady {
+            least_slope: self.beta,
+            most_slope: self.beta,
+            reach: 0.0,
+        })
+    }
+
     fn logits(&self, block: &Block<'_>, logits: &mut [f64]) {
-        for (logit, &score) in logits.iter_mut().zip(block.scores) {
-            *logit = self.beta * f64::from(score);
+        multiply(block.scores, self.beta, logits);
+    }
+}
+
+vectorized! {
+    fn multiply(scores: &[f32], beta: f64, logits: &mut [f64]) {
+        for (logit, &score) in logits.iter_mut().zip(scores) {
+            *logit = beta * f64::from(score);
         }
     }
 }
@@ -135,7 +156,8 @@ pub(crate) fn fit_beta(data: &Dataset<'_>, watch: &dyn Watch) -> Result<(f64, Fi
     let high = (SPREAD_BOUNDS.1 / spread).min(f64::from(f32::MAX)).ln();
     let bounds = (low.min(0.0), high.max(0.0));
     let mut steps = 0;
-    let minimum = scalar::minimize(bounds, 0.0, TOLERANCE, |log_beta| {
+    let start = sampled(data).unwrap_or(0.0);
+    let minimum = scalar::minimize(bounds, start, TOLERANCE, |log_beta| {
         let beta = log_beta.exp();
         // The starting point has been looked at already.
         let at = if log_beta == 0.0 {
@@ -163,25 +185,37 @@ pub(crate) fn fit_beta(data: &Dataset<'_>, watch: &dyn Watch) -> Result<(f64, Fi
     Ok((minimum.at.exp(), report))
 }
 
+/// Rows whose minimum is a start for all.
+const SAMPLE: usize = 2048;
+
+/// ln β on a sample of the rows, where there are many more of them.
+fn sampled(data: &Dataset<'_>) -> Option<f64> {
+    if data.rows() < 4 * SAMPLE || data.rows() * data.classes() < 1 << 20 {
+        return None;
+    }
+    let stride = data.rows() / SAMPLE;
+    let rows: Vec<usize> = (0..SAMPLE).map(|place| place * stride).collect();
+    if rows.iter().all(|&row| data.weight(row) == 0.0) {
+        return None;
+    }
+    let found = fit_beta(&data.select(&rows), &Unwatched);
+    found.ok().map(|(beta, _)| beta.ln())
+}
+
 /// The median, over the rows that count and are not flat, of the largest score less the mean of the possible ones;
 /// 0 if all are flat. A median, because a single wild row must not move the bounds.
 pub(crate) fn spread(data: &Dataset<'_>) -> f64 {
-    let row_spread = |scores: &[f32]| {
-        let (mut top, mut sum, mut count) = (f64::NEG_INFINITY, 0.0, 0.0);
-        for &score in scores.iter().filter(|s| **s > f32::NEG_INFINITY) {
-            top = top.max(f64::from(score));
-            sum += f64::from(score);
-            count += 1.0;
-        }
-        top - sum / count
-    };
-    let rows = data.scores().as_slice().par_chunks(data.classes());
-    let mut spreads: Vec<f64> = rows
-        .enumerate()
-        .filter(|(row, _)| data.weight(*row) > 0.0)
-        .map(|(_, scores)| row_spread(scores))
-        .filter(|&s| s > 0.0)
-        .collect();
+    let classes = data.classes();
+    let mut spreads: Vec<f64> = vec![0.0; data.rows()];
+    spreads
+        .par_chunks_mut(ROWS)
+        .zip(data.scores().as_slice().par_chunks(ROWS * classes))
+        .for_each(|(spreads, scores)| row_spreads(scores, classes, spreads));
+    let mut row = 0;
+    spreads.retain(|&spread| {
+        row += 1;
+        spread > 0.0 && data.weight(row - 1) > 0.0
+    });
     if spreads.is_empty() {
         return 0.0;
     }
@@ -189,22 +223,70 @@ pub(crate) fn spread(data: &Dataset<'_>) -> f64 {
     *spreads.select_nth_unstable_by(middle, f64::total_cmp).1
 }
 
+vectorized! {
+    /// The largest score of each row less the mean of the possible ones.
+    fn row_spreads(scores: &[f32], classes: usize, spreads: &mut [f64]) {
+        for (scores, spread) in scores.chunks_exact(classes).zip(spreads) {
+            let (mut tops, mut sums, mut counts) = ([f32::NEG_INFINITY; LANES], [0.0_f64; LANES], [0.0_f32; LANES]);
+            let mut look = |lane: usize, score: f32| {
+                let possible = score > f32::NEG_INFINITY;
+                tops[lane] = if score > tops[lane] { score } else { tops[lane] };
+                sums[lane] += f64::from(if possible { score } else { 0.0 });
+                counts[lane] += if possible { 1.0 } else { 0.0 };
+            };
+            let mut chunks = scores.chunks_exact(LANES);
+            for chunk in &mut chunks {
+                for (lane, &score) in chunk.iter().enumerate() {
+                    look(lane, score);
+                }
+            }
+            for (lane, &score) in chunks.remainder().iter().enumerate() {
+                look(lane, score);
+            }
+            let (mut top, mut sum, mut count) = (f32::NEG_INFINITY, 0.0, 0.0);
+            for lane in 0..LANES {
+                top = if tops[lane] > top { tops[lane] } else { top };
+                sum += sums[lane];
+                count += f64::from(counts[lane]);
+            }
+            *spread = f64::from(top) - sum / count;
+        }
+    }
+}
+
 /// The mean NLL at β with its first two derivatives in β.
 pub(crate) fn mean_nll(data: &Dataset<'_>, beta: f64) -> Local {
     let classes = data.classes();
-    let sums: Vec<[f64; 3]> = chunks(data)
-        .map(|(first, scores)| {
-            let mut sums = [0.0; 3];
-            for (row, scores) in scores.chunks_exact(classes).enumerate() {
-                let row = first + row;
-                let weight = data.weight(row);
-                let at = row_nll(scores, beta as f32, data.labels()[row] as usize);
-                for (sum, value) in sums.iter_mut().zip(at) {
-                    *sum += weight * value;
+    let group = softmax::group(classes);
+    let scores = data.scores().as_slice().par_chunks(ROWS * classes);
+    let sums: Vec<[f64; 3]> = scores
+        .zip(data.labels().par_chunks(ROWS))
+        .enumerate()
+        .map_init(
+            || (vec![0.0; group * classes], vec![0.0; group * classes]),
+            |(z, e), (place, (scores, labels))| {
+                let first = place * ROWS;
+                let weights = data
+                    .weights()
+                    .map_or(&[][..], |w| &w[first..][..labels.len()]);
+                let mut sums = [0.0; 3];
+                for start in (0..labels.len()).step_by(group) {
+                    let end = (start + group).min(labels.len());
+                    let part = rows_nll(
+                        &scores[start * classes..end * classes],
+                        beta as f32,
+                        &labels[start..end],
+                        weights.get(start..end).unwrap_or(&[]),
+                        z,
+                        e,
+                    );
+                    for (sum, part) in sums.iter_mut().zip(part) {
+                        *sum += part;
+                    }
                 }
-            }
-            sums
-        })
+                sums
+            },
+        )
         .collect();
     let total = data.total_weight();
     let mut mean = [0.0; 3];
@@ -220,63 +302,131 @@ pub(crate) fn mean_nll(data: &Dataset<'_>, beta: f64) -> Local {
     }
 }
 
-/// The rows in pieces of fixed size, with the number of the first.
-fn chunks<'a>(data: &'a Dataset<'_>) -> impl IndexedParallelIterator<Item = (usize, &'a [f32])> {
-    data.scores()
-        .as_slice()
-        .par_chunks(ROWS * data.classes())
-        .enumerate()
-        .map(|(chunk, scores)| (chunk * ROWS, scores))
-}
-
 const LANES: usize = 16;
 
-vectorized! {
-    /// One row's NLL at β and its derivatives: with z = x − max and e = e^(βz), they are
-    /// ln Σe − βz_y, the mean of z less z_y, and the variance of z, both under p = e/Σe.
-    pub(super) fn row_nll(scores: &[f32], beta: f32, label: usize) -> [f64; 3] {
-        let mut tops = [f32::NEG_INFINITY; LANES];
-        let mut chunks = scores.chunks_exact(LANES);
-        for chunk in &mut chunks {
-            for (top, &score) in tops.iter_mut().zip(chunk) {
-                *top = if score > *top { score } else { *top };
-            }
+/// The largest score of a row.
+#[inline(always)]
+fn largest(scores: &[f32]) -> f32 {
+    let mut tops = [f32::NEG_INFINITY; LANES];
+    let mut chunks = scores.chunks_exact(LANES);
+    for chunk in &mut chunks {
+        for (top, &score) in tops.iter_mut().zip(chunk) {
+            *top = if score > *top { score } else { *top };
         }
-        let mut top = f32::NEG_INFINITY;
-        for &score in tops.iter().chain(chunks.remainder()) {
+    }
+    let mut top = f32::NEG_INFINITY;
+    if scores.len() >= LANES {
+        for &score in &tops {
             top = if score > top { score } else { top };
         }
+    }
+    for &score in chunks.remainder() {
+        top = if score > top { score } else { top };
+    }
+    top
+}
 
-        let (mut zeroth, mut first, mut second) = ([0.0_f64; LANES], [0.0_f64; LANES], [0.0_f64; LANES]);
-        let mut add = |lane: usize, score: f32| {
-            // Masked classes weigh nothing, but 0 · −∞ would.
-            let z = (score - top).max(f32::MIN);
-            let e = f64::from(exp_f32(beta * z));
-            let z = f64::from(z);
-            zeroth[lane] += e;
-            first[lane] += e * z;
-            second[lane] += e * z * z;
-        };
-        let mut chunks = scores.chunks_exact(LANES);
-        for chunk in &mut chunks {
-            for (lane, &score) in chunk.iter().enumerate() {
-                add(lane, score);
+/// The sums of e, ez and ez² over a row.
+#[inline(always)]
+fn moments(z: &[f32], e: &[f32]) -> [f64; 3] {
+    let mut moments = [0.0; 3];
+    let mut rest = 0;
+    if z.len() >= LANES {
+        let (mut zeroth, mut first, mut second) =
+            ([0.0_f64; LANES], [0.0_f64; LANES], [0.0_f64; LANES]);
+        let (z_chunks, e_chunks) = (z.chunks_exact(LANES), e.chunks_exact(LANES));
+        rest = z.len() - z_chunks.remainder().len();
+        for (z, e) in z_chunks.zip(e_chunks) {
+            for lane in 0..LANES {
+                let (z, e) = (f64::from(z[lane]), f64::from(e[lane]));
+                zeroth[lane] += e;
+                first[lane] += e * z;
+                second[lane] += e * z * z;
             }
         }
-        for (lane, &score) in chunks.remainder().iter().enumerate() {
-            add(lane, score);
-        }
-        let (mut sum, mut mean, mut square) = (0.0, 0.0, 0.0);
         for lane in 0..LANES {
-            sum += zeroth[lane];
-            mean += first[lane];
-            square += second[lane];
+            moments[0] += zeroth[lane];
+            moments[1] += first[lane];
+            moments[2] += second[lane];
         }
-        mean /= sum;
-        square /= sum;
-        let label_z = f64::from(scores[label]) - f64::from(top);
-        [sum.ln() - f64::from(beta) * label_z, mean - label_z, (square - mean * mean).max(0.0)]
     }
+    for (&z, &e) in z[rest..].iter().zip(&e[rest..]) {
+        let (z, e) = (f64::from(z), f64::from(e));
+        moments[0] += e;
+        moments[1] += e * z;
+        moments[2] += e * z * z;
+    }
+    moments
+}
+
+/// Logarithms of sums up to a product of this are taken together.
+const LARGE: f64 = 1e200;
+
+vectorized! {
+    /// The NLL of some rows at β and its derivatives, all summed over the rows with their weights (1 if there
+    /// are none): with z = x − max and e = e^(βz), they are ln Σe − βz_y, the mean of z less z_y, and the
+    /// variance of z, both under p = e/Σe. `z` and `e` have room for all rows.
+    pub(super) fn rows_nll(
+        scores: &[f32],
+        beta: f32,
+        labels: &[u32],
+        weights: &[f64],
+        z: &mut [f32],
+        e: &mut [f32],
+    ) -> [f64; 3] {
+        let classes = scores.len() / labels.len();
+        let (z, e) = (&mut z[..scores.len()], &mut e[..scores.len()]);
+        for (scores, z) in scores.chunks_exact(classes).zip(z.chunks_exact_mut(classes)) {
+            let top = largest(scores);
+            for (z, &score) in z.iter_mut().zip(scores) {
+                // Masked classes weigh nothing, but 0 · −∞ would.
+                *z = (score - top).max(f32::MIN);
+            }
+        }
+        // All rows at once, so that short ones fill the vectors, too.
+        for (e, &z) in e.iter_mut().zip(&*z) {
+            *e = exp_f32(beta * z);
+        }
+        let mut sums = [0.0; 3];
+        let mut product = 1.0;
+        for (row, (z, e)) in z.chunks_exact(classes).zip(e.chunks_exact(classes)).enumerate() {
+            let [sum, first, second] = moments(z, e);
+            let (mean, square) = (first / sum, second / sum);
+            let label_z = f64::from(z[labels[row] as usize]);
+            let at = [-f64::from(beta) * label_z, mean - label_z, (square - mean * mean).max(0.0)];
+            let weight = match weights.get(row) {
+                Some(&weight) => {
+                    sums[0] += weight * sum.ln();
+                    weight
+                }
+                None => {
+                    // One logarithm for many rows: it would take as long as a dozen exponentials.
+                    product *= sum;
+                    if product > LARGE {
+                        sums[0] += product.ln();
+                        product = 1.0;
+                    }
+                    1.0
+                }
+            };
+            for (sum, at) in sums.iter_mut().zip(at) {
+                *sum += weight * at;
+            }
+        }
+        sums[0] += product.ln();
+        sums
+    }
+}
+
+/// One row of that, without a weight.
+pub(super) fn row_nll(
+    scores: &[f32],
+    beta: f32,
+    label: usize,
+    z: &mut [f32],
+    e: &mut [f32],
+) -> [f64; 3] {
+    rows_nll(scores, beta, &[label as u32], &[], z, e)
 }
 
 #[cfg(test)]
@@ -301,7 +451,8 @@ mod tests {
                     .ln()
             };
             for beta in [0.1_f32, 0.7, 1.0, 2.5] {
-                let [value, slope, curvature] = row_nll(&scores, beta, 1);
+                let (mut z, mut e) = (vec![0.0; classes], vec![0.0; classes]);
+                let [value, slope, curvature] = row_nll(&scores, beta, 1, &mut z, &mut e);
                 let beta = f64::from(beta);
                 let h = 1e-4;
                 let (left, middle, right) = (nll(beta - h), nll(beta), nll(beta + h));
@@ -323,10 +474,9 @@ mod tests {
         let scores = [3e38_f32, -3e38, f32::NEG_INFINITY, 1.0];
         for beta in [1e-38_f32, 1e-3, 1.0] {
             for label in [0, 1, 3] {
-                assert!(
-                    row_nll(&scores, beta, label).iter().all(|v| v.is_finite()),
-                    "{beta} {label}"
-                );
+                let (mut z, mut e) = ([0.0; 4], [0.0; 4]);
+                let found = row_nll(&scores, beta, label, &mut z, &mut e);
+                assert!(found.iter().all(|v| v.is_finite()), "{beta} {label}");
             }
         }
     }

@@ -7,6 +7,7 @@ use super::ts;
 use crate::data::Dataset;
 use crate::error::Result;
 use crate::optim::StopReason;
+use crate::rank::Steady;
 use crate::traits::{Calibrator, FitReport, Transform, Watch};
 
 /// Leaves scores as they are.
@@ -35,6 +36,18 @@ impl Transform for UncalibratedModel {
 
     fn order_preserving(&self) -> bool {
         true
+    }
+
+    fn reads_order(&self) -> bool {
+        false
+    }
+
+    fn steady(&self) -> Option<Steady> {
+        Some(Steady {
+            least_slope: 1.0,
+            most_slope: 1.0,
+            reach: 0.0,
+        })
     }
 
     fn logits(&self, block: &Block<'_>, logits: &mut [f64]) {

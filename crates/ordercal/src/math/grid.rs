@@ -7,11 +7,15 @@
 //!
 //! strictly increasing by construction. Outside the nodes it goes on with the edge's slope.
 
+use super::simd::vectorized;
+
 /// An even grid of nodes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Grid {
     pub low: f64,
     pub step: f64,
+    /// One over the step: dividing takes longer than multiplying.
+    per_step: f64,
     /// The number of intervals between nodes; there is one node more.
     pub intervals: usize,
 }
@@ -30,6 +34,7 @@ impl Grid {
         Self {
             low,
             step: (high - low) / intervals as f64,
+            per_step: intervals as f64 / (high - low),
             intervals,
         }
     }
@@ -45,7 +50,7 @@ impl Grid {
 
     #[inline]
     pub(crate) fn place(&self, value: f64) -> Place {
-        let position = (value - self.low) / self.step;
+        let position = (value - self.low) * self.per_step;
         let count = self.intervals as f64;
         if position < 0.0 {
             return Place {
@@ -67,12 +72,52 @@ impl Grid {
     }
 }
 
-/// What a piece is: its value and slope where it is anchored, and the slope's change over one step.
+/// Where the scores of a row lie.
+pub(crate) struct Places {
+    pieces: Vec<u32>,
+    along: Vec<f64>,
+}
+
+/// Adding this to a small integer less 1 leaves the integer in the low bits: a conversion by `as` would look for NaN
+/// and for numbers out of range.
+const INTEGER: f64 = 4_503_599_627_370_497.0; // 2^52 + 1
+
+vectorized! {
+    /// [`Grid::place`] of a whole row, without branches.
+    fn place_all(grid: &Grid, scores: &[f32], shift: f64, places: &mut Places) {
+        let count = grid.intervals as f64;
+        let targets = places.pieces.iter_mut().zip(&mut places.along);
+        for (&score, (piece, along)) in scores.iter().zip(targets) {
+            let position = (f64::from(score) - shift - grid.low) * grid.per_step;
+            let left = position.floor().clamp(-1.0, count);
+            *piece = (left + INTEGER).to_bits() as u32;
+            *along = position - left.max(0.0);
+        }
+    }
+}
+
+vectorized! {
+    fn read_all(pieces: &[Piece], places: &Places, origin: f64, values: &mut [f64]) {
+        let places = places.pieces.iter().zip(&places.along);
+        for (value, (&piece, &along)) in values.iter_mut().zip(places) {
+            *value = pieces[piece as usize].at(along) - origin;
+        }
+    }
+}
+
+/// What a piece is: its value where it is anchored, and what a step and a squared step along it add.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Piece {
     value: f64,
     slope: f64,
-    change: f64,
+    bend: f64,
+}
+
+impl Piece {
+    #[inline(always)]
+    fn at(&self, along: f64) -> f64 {
+        self.value + along * (self.slope + along * self.bend)
+    }
 }
 
 /// The function itself, ready to be read off.
@@ -97,20 +142,21 @@ impl Increasing {
     pub(crate) fn set(&mut self, slopes: &[f64]) {
         assert_eq!(slopes.len(), self.grid.nodes(), "one slope per node");
         let last = slopes.len() - 1;
+        let step = self.grid.step;
         let straight = |value, slope| Piece {
             value,
-            slope,
-            change: 0.0,
+            slope: step * slope,
+            bend: 0.0,
         };
         let mut value = 0.0;
         self.pieces[0] = straight(0.0, slopes[0]);
         for (piece, pair) in self.pieces[1..].iter_mut().zip(slopes.windows(2)) {
             *piece = Piece {
                 value,
-                slope: pair[0],
-                change: pair[1] - pair[0],
+                slope: step * pair[0],
+                bend: 0.5 * step * (pair[1] - pair[0]),
             };
-            value += 0.5 * self.grid.step * (pair[0] + pair[1]);
+            value += 0.5 * step * (pair[0] + pair[1]);
         }
         self.pieces[last + 1] = straight(value, slopes[last]);
     }
@@ -118,8 +164,37 @@ impl Increasing {
     /// f less its value at the first node.
     #[inline(always)]
     pub(crate) fn read(&self, piece: usize, along: f64) -> f64 {
-        let piece = &self.pieces[piece];
-        piece.value + self.grid.step * along * (piece.slope + 0.5 * along * piece.change)
+        self.pieces[piece].at(along)
+    }
+
+    /// Room for the places of a row.
+    pub(crate) fn places(&self, classes: usize) -> Places {
+        Places {
+            pieces: vec![0; classes],
+            along: vec![0.0; classes],
+        }
+    }
+
+    /// f at every score less `shift`, less `origin`; masked scores stay masked.
+    pub(crate) fn read_all(
+        &self,
+        scores: &[f32],
+        shift: f64,
+        origin: f64,
+        places: &mut Places,
+        values: &mut [f64],
+    ) {
+        place_all(&self.grid, scores, shift, places);
+        read_all(&self.pieces, places, origin, values);
+        if scores.contains(&f32::NEG_INFINITY) {
+            for (value, &score) in values.iter_mut().zip(scores) {
+                *value = if score > f32::NEG_INFINITY {
+                    *value
+                } else {
+                    f64::NEG_INFINITY
+                };
+            }
+        }
     }
 
     pub(crate) fn at(&self, value: f64) -> f64 {
@@ -205,6 +280,24 @@ mod tests {
         }
         assert!((f.at(-3.0) - -2.0).abs() < 1e-12);
         assert!((f.at(5.0) - (exact(3.0) + 10.0)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn whole_rows_are_read_as_single_scores_are() {
+        let mut rng = Rng::new(32);
+        let grid = Grid::new(-2.0, 1.5, 64);
+        let slopes: Vec<f64> = (0..=64).map(|_| 0.1 + rng.uniform()).collect();
+        let f = Increasing::new(grid, &slopes);
+        let mut scores: Vec<f32> = (0..1001).map(|_| rng.normal() as f32 * 2.0).collect();
+        scores[0] = f32::NEG_INFINITY;
+        scores[1] = 3e38;
+        scores[2] = -3e38;
+        let mut values = vec![0.0; scores.len()];
+        f.read_all(&scores, 0.25, 1.5, &mut f.places(scores.len()), &mut values);
+        for (value, &score) in values.iter().zip(&scores).skip(1) {
+            assert_eq!(*value, f.at(f64::from(score) - 0.25) - 1.5);
+        }
+        assert_eq!(values[0], f64::NEG_INFINITY);
     }
 
     #[test]

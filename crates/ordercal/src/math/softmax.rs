@@ -1,60 +1,118 @@
 //! Softmax of a row, with a sum that does not depend on the order of the classes.
 
-use super::exp::exp_f64;
+use super::exp::{exp_f32, exp_f64};
 use super::simd::vectorized;
 
 const LANES: usize = 8;
 
-vectorized! {
-    /// Turns a row of 64-bit logits into e^(v − max) in place and returns max and the sum S of the row.
-    ///
-    /// Permuting the row permutes the result bit for bit: the terms, all at most 1, are summed after
-    /// rounding each to a multiple of 2^(⌈log₂ K⌉ − 51). Sums of such multiples up to K are exact in 64
-    /// bits, whatever the order, and the rounding costs less than K·2^−50 of S ≥ 1. Masked classes
-    /// (`-inf`) become 0.
-    pub(crate) fn exponentials(values: &mut [f64]) -> (f64, f64) {
-        let mut lanes = [f64::NEG_INFINITY; LANES];
-        let mut chunks = values.chunks_exact(LANES);
-        for chunk in &mut chunks {
-            for (lane, &value) in lanes.iter_mut().zip(chunk) {
-                *lane = if value > *lane { value } else { *lane };
-            }
+/// The largest of a row.
+#[inline(always)]
+fn largest(values: &[f64]) -> f64 {
+    let mut lanes = [f64::NEG_INFINITY; LANES];
+    let mut chunks = values.chunks_exact(LANES);
+    for chunk in &mut chunks {
+        for (lane, &value) in lanes.iter_mut().zip(chunk) {
+            *lane = if value > *lane { value } else { *lane };
         }
-        let mut max = f64::NEG_INFINITY;
-        for &value in lanes.iter().chain(chunks.remainder()) {
-            max = if value > max { value } else { max };
-        }
+    }
+    for (lane, &value) in lanes.iter_mut().zip(chunks.remainder()) {
+        *lane = if value > *lane { value } else { *lane };
+    }
+    let larger = |a: f64, b: f64| if a > b { a } else { b };
+    let halves = [0, 1, 2, 3].map(|i| larger(lanes[i], lanes[i + 4]));
+    larger(larger(halves[0], halves[2]), larger(halves[1], halves[3]))
+}
 
-        // Exponentials in a loop of their own: together with the sums they were not vectorised, and took
-        // four times as long.
-        for value in values.iter_mut() {
-            *value = exp_f64(*value - max);
-        }
-        let grain = 1.5 * f64::from(values.len().next_power_of_two() as u32) * 2.0;
-        let mut sums = [0.0; LANES];
-        let mut chunks = values.chunks_exact(LANES);
-        for chunk in &mut chunks {
-            for (sum, &value) in sums.iter_mut().zip(chunk) {
-                *sum += (value + grain) - grain;
-            }
-        }
-        for (sum, &value) in sums.iter_mut().zip(chunks.remainder()) {
+/// The sum of numbers up to 1, the same for any order of them.
+///
+/// Each is first rounded to a multiple of 2^(⌈log₂ K⌉ − 51). Sums of such multiples up to K are exact in 64
+/// bits, and the rounding costs less than K·2^−50 in all, little beside a sum of at least 1.
+#[inline(always)]
+fn exact_sum(values: &[f64]) -> f64 {
+    let grain = grain(values.len());
+    let mut sums = [0.0; LANES];
+    let mut chunks = values.chunks_exact(LANES);
+    for chunk in &mut chunks {
+        for (sum, &value) in sums.iter_mut().zip(chunk) {
             *sum += (value + grain) - grain;
         }
-        let mut total = 0.0;
-        for sum in sums {
-            total += sum;
+    }
+    for (sum, &value) in sums.iter_mut().zip(chunks.remainder()) {
+        *sum += (value + grain) - grain;
+    }
+    let halves = [0, 1, 2, 3].map(|i| sums[i] + sums[i + 4]);
+    (halves[0] + halves[2]) + (halves[1] + halves[3])
+}
+
+/// Adding and subtracting this rounds to the multiples that K numbers are summed in.
+#[inline(always)]
+fn grain(classes: usize) -> f64 {
+    1.5 * f64::from(classes.next_power_of_two() as u32) * 2.0
+}
+
+vectorized! {
+    /// Turns rows of 64-bit logits into e^(v − max) in place; writes the max and the sum of each row.
+    ///
+    /// Permuting a row permutes its result bit for bit: its sum is [exact](exact_sum). Masked classes (`-inf`)
+    /// become 0.
+    pub(crate) fn exponentials_of_rows(values: &mut [f64], classes: usize, tops: &mut [f64], sums: &mut [f64]) {
+        for (row, top) in values.chunks_exact_mut(classes).zip(tops) {
+            *top = largest(row);
+            for value in row {
+                *value -= *top;
+            }
         }
-        (max, total)
+        // All rows at once, so that short ones fill the vectors, too; and in a loop of its own: together with
+        // the sums it was not vectorised, and took four times as long.
+        for value in values.iter_mut() {
+            *value = exp_f64(*value);
+        }
+        for (row, sum) in values.chunks_exact(classes).zip(sums) {
+            *sum = exact_sum(row);
+        }
+    }
+}
+
+/// Turns a row of 64-bit logits into e^(v − max) in place and returns max and the sum of the row.
+pub(crate) fn exponentials(values: &mut [f64]) -> (f64, f64) {
+    let (mut top, mut sum) = ([0.0], [0.0]);
+    exponentials_of_rows(values, values.len(), &mut top, &mut sum);
+    (top[0], sum[0])
+}
+
+/// Elements whose rows are worked on together: they stay in the first-level cache.
+pub(crate) const GROUP: usize = 2048;
+/// The most rows of a group.
+const GROUP_ROWS: usize = GROUP / 2;
+
+/// How many rows make a group.
+pub(crate) fn group(classes: usize) -> usize {
+    (GROUP / classes).clamp(1, GROUP_ROWS)
+}
+
+/// Rows of logits to probabilities, in place.
+pub(crate) fn probabilities_of_rows(values: &mut [f64], classes: usize) {
+    let (mut tops, mut sums) = ([0.0; GROUP_ROWS], [0.0; GROUP_ROWS]);
+    for rows in values.chunks_mut(group(classes) * classes) {
+        exponentials_of_rows(rows, classes, &mut tops, &mut sums);
+        scale(rows, classes, &sums);
+    }
+}
+
+vectorized! {
+    fn scale(values: &mut [f64], classes: usize, sums: &[f64]) {
+        for (row, &sum) in values.chunks_exact_mut(classes).zip(sums) {
+            let scale = 1.0 / sum;
+            for value in row {
+                *value *= scale;
+            }
+        }
     }
 }
 
 /// Logits to probabilities, in place.
 pub(crate) fn probabilities(values: &mut [f64]) {
-    let (_, sum) = exponentials(values);
-    for value in values {
-        *value /= sum;
-    }
+    probabilities_of_rows(values, values.len());
 }
 
 /// Logits to log-probabilities, in place; `scratch` is of the same length.
@@ -64,6 +122,41 @@ pub(crate) fn log_probabilities(values: &mut [f64], scratch: &mut [f64]) {
     let log_sum = sum.ln();
     for value in values {
         *value = (*value - max) - log_sum;
+    }
+}
+
+vectorized! {
+    /// ln Σ eˣ of a row of scores, the same for any order of them, to about seven digits: exponentials are
+    /// taken in 32 bits.
+    pub(crate) fn log_sum_exp(scores: &[f32]) -> f64 {
+        const LANES: usize = 16;
+        let mut tops = [f32::NEG_INFINITY; LANES];
+        let mut chunks = scores.chunks_exact(LANES);
+        for chunk in &mut chunks {
+            for (top, &score) in tops.iter_mut().zip(chunk) {
+                *top = if score > *top { score } else { *top };
+            }
+        }
+        let mut top = f32::NEG_INFINITY;
+        for &score in tops.iter().chain(chunks.remainder()) {
+            top = if score > top { score } else { top };
+        }
+        let grain = grain(scores.len());
+        let mut sums = [0.0_f64; LANES];
+        let mut chunks = scores.chunks_exact(LANES);
+        for chunk in &mut chunks {
+            for (sum, &score) in sums.iter_mut().zip(chunk) {
+                *sum += (f64::from(exp_f32(score - top)) + grain) - grain;
+            }
+        }
+        for (sum, &score) in sums.iter_mut().zip(chunks.remainder()) {
+            *sum += (f64::from(exp_f32(score - top)) + grain) - grain;
+        }
+        let mut total = 0.0;
+        for sum in sums {
+            total += sum;
+        }
+        f64::from(top) + total.ln()
     }
 }
 
@@ -98,6 +191,37 @@ mod tests {
             for _ in 0..20 {
                 rng.shuffle(&mut logits);
                 assert_eq!(exponentials(&mut logits.clone()), first);
+            }
+        }
+    }
+
+    #[test]
+    fn rows_together_are_as_rows_alone() {
+        let mut rng = Rng::new(3);
+        for (rows, classes) in [(1, 2), (700, 3), (40, 100), (3, 5000)] {
+            let mut all: Vec<f64> = (0..rows * classes).map(|_| rng.normal() * 9.0).collect();
+            let mut alone = all.clone();
+            for row in alone.chunks_exact_mut(classes) {
+                let (_, sum) = exponentials(row);
+                row.iter_mut().for_each(|v| *v *= 1.0 / sum);
+            }
+            probabilities_of_rows(&mut all, classes);
+            assert!(all == alone);
+        }
+    }
+
+    #[test]
+    fn sums_of_scores_agree_with_the_plain_formula_in_any_order() {
+        let mut rng = Rng::new(4);
+        for classes in [2, 15, 16, 100, 1001] {
+            let mut scores: Vec<f32> = (0..classes).map(|_| rng.normal() as f32 * 9.0).collect();
+            scores[1] = f32::NEG_INFINITY;
+            let plain: f64 = scores.iter().map(|&v| f64::from(v).exp()).sum::<f64>().ln();
+            let first = log_sum_exp(&scores);
+            assert!((first - plain).abs() < 1e-6, "{first} {plain}");
+            for _ in 0..20 {
+                rng.shuffle(&mut scores);
+                assert_eq!(log_sum_exp(&scores), first);
             }
         }
     }

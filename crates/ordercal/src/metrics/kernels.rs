@@ -6,11 +6,32 @@ use crate::math::simd::vectorized;
 const LANES: usize = 8;
 
 vectorized! {
-    /// Copies 32-bit values into 64 bits.
+    /// Copies 32-bit values into 64 bits. There is one zero afterwards, the positive one: the other sorts before
+    /// it by its bits.
     pub(crate) fn widen(source: &[f32], target: &mut [f64]) {
         for (target, &value) in target.iter_mut().zip(source) {
-            *target = f64::from(value);
+            *target = f64::from(value) + 0.0;
         }
+    }
+}
+
+vectorized! {
+    /// Whether all values are 0 or more (and not NaN), and their sum.
+    pub(crate) fn total(values: &[f64]) -> (bool, f64) {
+        let mut sums = [0.0; LANES];
+        let mut odd = false;
+        let mut chunks = values.chunks_exact(LANES);
+        for chunk in &mut chunks {
+            for (sum, &value) in sums.iter_mut().zip(chunk) {
+                odd |= !(value >= 0.0);
+                *sum += value;
+            }
+        }
+        for (sum, &value) in sums.iter_mut().zip(chunks.remainder()) {
+            odd |= !(value >= 0.0);
+            *sum += value;
+        }
+        (!odd, sums.iter().sum())
     }
 }
 

@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::math::simd::vectorized;
+use crate::math::softmax;
+
 /// The shift of a row before a network reads it. A softmax ignores shifts; a network does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
@@ -18,27 +21,15 @@ pub enum InputKind {
 impl InputKind {
     /// What to subtract from a row, given its possible (not masked) scores in descending order.
     ///
-    /// It depends on the set of scores alone, because they come sorted.
-    pub(crate) fn shift(self, descending: impl Iterator<Item = f32> + Clone) -> f64 {
+    /// It depends on the set of scores alone; for all but [`Centred`](Self::Centred) they need not be sorted,
+    /// and may hold masked ones.
+    pub(crate) fn shift(self, descending: &[f32]) -> f64 {
         match self {
             Self::Raw => 0.0,
-            Self::LogSoftmax => {
-                let top = f64::from(
-                    descending
-                        .clone()
-                        .next()
-                        .expect("a row has a possible class"),
-                );
-                let sum: f64 = descending.map(|y| (f64::from(y) - top).exp()).sum();
-                top + sum.ln()
-            }
+            Self::LogSoftmax => softmax::log_sum_exp(descending),
             Self::Centred => {
-                let (mut sum, mut count) = (0.0, 0.0);
-                for y in descending {
-                    sum += f64::from(y);
-                    count += 1.0;
-                }
-                sum / count
+                let sum: f64 = descending.iter().map(|&y| f64::from(y)).sum();
+                sum / descending.len() as f64
             }
         }
     }
@@ -63,16 +54,13 @@ pub(crate) struct Inputs {
 
 impl Inputs {
     /// Learns scale and range from rows given as possible scores in descending order.
-    pub(crate) fn learn<I: Iterator<Item = f32> + Clone>(
-        kind: InputKind,
-        rows: impl Iterator<Item = I>,
-    ) -> Self {
+    pub(crate) fn learn<'a>(kind: InputKind, rows: impl Iterator<Item = &'a [f32]>) -> Self {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         let mut sizes = Vec::new();
         for row in rows {
-            let shift = kind.shift(row.clone());
+            let shift = kind.shift(row);
             let (mut squares, mut count) = (0.0, 0.0);
-            for score in row {
+            for &score in row {
                 let value = f64::from(score) - shift;
                 low = low.min(value);
                 high = high.max(value);
@@ -97,8 +85,23 @@ impl Inputs {
         }
     }
 
+    /// The inputs of a whole row; masked scores read as `smallest`.
+    pub(crate) fn read(&self, scores: &[f32], smallest: f32, shift: f64, inputs: &mut [f32]) {
+        read_row(self, scores, smallest, shift, inputs);
+    }
+
     /// The input that a score of a row with this shift becomes.
+    #[inline(always)]
     pub(crate) fn value(&self, score: f32, shift: f64) -> f32 {
         ((f64::from(score) - shift) / self.scale).clamp(self.low, self.high) as f32
+    }
+}
+
+vectorized! {
+    fn read_row(inputs: &Inputs, scores: &[f32], smallest: f32, shift: f64, targets: &mut [f32]) {
+        for (target, &score) in targets.iter_mut().zip(scores) {
+            let score = if score > f32::NEG_INFINITY { score } else { smallest };
+            *target = inputs.value(score, shift);
+        }
     }
 }

@@ -23,8 +23,10 @@ pub(crate) struct Minimum {
 ///
 /// The sign of the slope says on which side the minimum lies, so the bracket only ever shrinks around it;
 /// a Newton step that would leave the bracket becomes a step to its middle, and no step is longer than 2. Ends
-/// when the step is below `tolerance`, or at an end of the interval if the slope still points outwards
-/// there.
+/// when the error left behind a step is below `tolerance`, or at an end of the interval if the slope still
+/// points outwards there. The last step is taken without another look: near the minimum Newton's errors are
+/// squared from step to step, so what a step leaves is known before, and the value there follows from slope
+/// and curvature.
 pub(crate) fn minimize<E>(
     (mut low, mut high): (f64, f64),
     start: f64,
@@ -36,6 +38,7 @@ pub(crate) fn minimize<E>(
     let (first, last) = (low, high);
     let mut at = start.clamp(low, high);
     let mut evaluations = 0;
+    let mut before: Option<f64> = None;
     loop {
         let local = evaluate(at)?;
         evaluations += 1;
@@ -64,15 +67,29 @@ pub(crate) fn minimize<E>(
         }
         // A step towards the minimum, by the sign of the slope even where there is no curvature to trust.
         let newton = local.slope / local.curvature.max(0.0);
-        let step = newton.clamp(-MAX_STEP, MAX_STEP);
-        let mut next = (at - step).clamp(first, last);
+        let mut next = (at - newton.clamp(-MAX_STEP, MAX_STEP)).clamp(first, last);
         // Both ends of the bracket have been looked at, except those where it began.
         if next <= low && low > first || next >= high && high < last {
             next = 0.5 * (low + high);
         }
-        if (next - at).abs() <= tolerance {
+        let step = next - at;
+        if step.abs() <= tolerance {
             return Ok(finish(StopReason::Converged));
         }
+        if let Some(before) = before
+            && step == -newton
+        {
+            let growth = (step.abs() / (before * before)).max(1.0);
+            if growth * step * step <= tolerance {
+                return Ok(Minimum {
+                    at: next,
+                    value: local.value + step * (local.slope + 0.5 * local.curvature * step),
+                    evaluations,
+                    stop: StopReason::Converged,
+                });
+            }
+        }
+        before = Some(step);
         at = next;
     }
 }

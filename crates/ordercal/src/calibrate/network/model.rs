@@ -6,6 +6,7 @@ use super::{Wiring, check_hidden};
 use crate::calibrate::apply::Block;
 use crate::error::{Error, Result};
 use crate::math::exp::multiplier_f32;
+use crate::math::simd::vectorized;
 use crate::nn::input::{InputKind, Inputs};
 use crate::nn::mlp::Shape;
 use crate::rank::Sorter;
@@ -127,83 +128,93 @@ impl Transform for NetworkModel {
     fn logits(&self, block: &Block<'_>, logits: &mut [f64]) {
         let classes = block.classes;
         let rows = block.rows();
-        let mut network_inputs = vec![0.0_f32; block.scores.len()];
         let mut sorter = Sorter::new(classes);
-        for (row, inputs) in network_inputs.chunks_exact_mut(classes).enumerate() {
+        // Sorted scores, and beside them what the network reads.
+        let mut sorted = vec![0.0_f32; block.scores.len()];
+        let mut network_inputs = vec![0.0_f32; block.scores.len()];
+        let mut possible = vec![0; rows];
+        for (row, possible) in possible.iter_mut().enumerate() {
+            let here = row * classes..(row + 1) * classes;
+            let (sorted, inputs) = (&mut sorted[here.clone()], &mut network_inputs[here]);
             let scores = block.row(row);
             let order = if block.order.is_empty() {
                 sorter.sort(scores)
             } else {
                 block.row_order(row)
             };
-            self.read(scores, order, inputs);
+            for (sorted, &class) in sorted.iter_mut().zip(order) {
+                *sorted = scores[class as usize];
+            }
+            *possible = sorted.partition_point(|&score| score > f32::NEG_INFINITY);
+            self.read(scores, &sorted[..*possible], inputs);
         }
         let mut buffers = self.shape.buffers(rows);
         let outputs = self
             .shape
             .forward(&self.params, &network_inputs, rows, &mut buffers);
+        if !self.order_preserving() {
+            for ((logit, &output), &score) in logits.iter_mut().zip(&*outputs).zip(block.scores) {
+                *logit = if score > f32::NEG_INFINITY {
+                    f64::from(output)
+                } else {
+                    f64::NEG_INFINITY
+                };
+            }
+            return;
+        }
+        let mut steps = vec![0.0; classes];
         for (row, (logits, outputs)) in logits
             .chunks_exact_mut(classes)
             .zip(outputs.chunks_exact(classes))
             .enumerate()
         {
-            let scores = block.row(row);
-            if self.order_preserving() {
-                self.stack(scores, block.row_order(row), outputs, logits);
-            } else {
-                for ((logit, &output), &score) in logits.iter_mut().zip(outputs).zip(scores) {
-                    *logit = if score > f32::NEG_INFINITY {
-                        f64::from(output)
-                    } else {
-                        f64::NEG_INFINITY
-                    };
-                }
-            }
+            let sorted = &sorted[row * classes..][..possible[row]];
+            gaps(sorted, outputs, self.beta, &mut steps);
+            stack(&steps, block.row_order(row), sorted.len(), logits);
         }
     }
 }
 
 impl NetworkModel {
-    /// Makes the network's inputs of a row.
-    fn read(&self, scores: &[f32], order: &[u32], inputs: &mut [f32]) {
-        let possible = possible(scores, order);
-        let descending = possible.iter().map(|&class| scores[class as usize]);
-        let shift = self.inputs.kind.shift(descending);
-        let mut smallest = 0.0;
-        for (position, &class) in order.iter().enumerate() {
-            let target = match self.wiring {
-                Wiring::SortedToGaps => position,
-                Wiring::ClassesToGaps | Wiring::ClassesToLogits => class as usize,
-            };
-            if position < possible.len() {
-                smallest = self.inputs.value(scores[class as usize], shift);
-            }
-            inputs[target] = smallest;
-        }
-    }
-
-    /// f(x) = S(x)⁻¹ U w: gaps times multipliers, summed from the smallest class up, put back in place.
-    fn stack(&self, scores: &[f32], order: &[u32], outputs: &[f32], logits: &mut [f64]) {
-        let possible = possible(scores, order);
-        let mut level = 0.0;
-        for position in (0..possible.len()).rev() {
-            let class = possible[position] as usize;
-            if let Some(&below) = possible.get(position + 1) {
-                let gap = f64::from(scores[class]) - f64::from(scores[below as usize]);
-                // The softplus is positive, but 32 bits may not show it.
-                let multiplier = multiplier_f32(outputs[position]).0.max(f32::MIN_POSITIVE);
-                level += gap * self.beta * f64::from(multiplier);
-            }
-            logits[class] = level;
-        }
-        for &class in &order[possible.len()..] {
-            logits[class as usize] = f64::NEG_INFINITY;
-        }
+    /// Makes the network's inputs of a row, whose possible scores are given in descending order, too.
+    fn read(&self, scores: &[f32], possible: &[f32], inputs: &mut [f32]) {
+        let shift = self.inputs.kind.shift(possible);
+        let source = match self.wiring {
+            Wiring::SortedToGaps => possible,
+            Wiring::ClassesToGaps | Wiring::ClassesToLogits => scores,
+        };
+        let smallest = possible[possible.len() - 1];
+        // Masked classes read as the smallest possible one.
+        let (seen, masked) = inputs.split_at_mut(source.len());
+        self.inputs.read(source, smallest, shift, seen);
+        masked.fill(self.inputs.value(smallest, shift));
     }
 }
 
-/// The sorted classes that are not masked.
-fn possible<'a>(scores: &[f32], order: &'a [u32]) -> &'a [u32] {
-    let count = order.partition_point(|&class| scores[class as usize] > f32::NEG_INFINITY);
-    &order[..count]
+vectorized! {
+    /// What each sorted class lies above the next: gaps times multipliers.
+    fn gaps(sorted: &[f32], outputs: &[f32], beta: f64, steps: &mut [f64]) {
+        let pairs = sorted.iter().zip(&sorted[1..]);
+        for ((&here, &next), (step, &output)) in pairs.zip(steps.iter_mut().zip(outputs)) {
+            let gap = f64::from(here) - f64::from(next);
+            let multiplier = multiplier_f32(output).0;
+            // The softplus is positive, but 32 bits may not show it.
+            let multiplier = if multiplier > f32::MIN_POSITIVE { multiplier } else { f32::MIN_POSITIVE };
+            *step = gap * beta * f64::from(multiplier);
+        }
+        steps[sorted.len() - 1] = 0.0;
+    }
+}
+
+/// f(x) = S(x)⁻¹ U w: steps summed from the smallest class up, put back in place.
+fn stack(steps: &[f64], order: &[u32], possible: usize, logits: &mut [f64]) {
+    let (order, masked) = order.split_at(possible);
+    let mut level = 0.0;
+    for (&class, &step) in order.iter().zip(steps).rev() {
+        level += step;
+        logits[class as usize] = level;
+    }
+    for &class in masked {
+        logits[class as usize] = f64::NEG_INFINITY;
+    }
 }
