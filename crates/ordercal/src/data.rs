@@ -251,7 +251,7 @@ vectorized! {
     fn all_finite(values: &[f32]) -> bool {
         let mut odd = false;
         for &value in values {
-            odd |= !(value.abs() < f32::INFINITY);
+            odd |= value.is_nan() | value.is_infinite();
         }
         !odd
     }

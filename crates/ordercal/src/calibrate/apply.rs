@@ -111,19 +111,27 @@ impl Workspace {
             return;
         }
         let steady = model.steady();
+        let holds = |scores: &[f32]| steady.is_some_and(|steady| steady.holds(scores));
         let group = softmax::group(classes) * classes;
         for first in (0..scores.len()).step_by(group) {
             let here = first..(first + group).min(scores.len());
             let output = &mut output[here.clone()];
-            // Short rows pass together or are looked at one by one.
-            let all = steady.is_some_and(|steady| steady.holds(&scores[here.clone()]));
+            // Short rows pass together; if not, one by one.
+            let all = holds(&scores[here.clone()]);
             if all {
                 distinct::round_all(kind, &self.logits[here.clone()], output);
             }
             for (row, output) in output.chunks_exact_mut(classes).enumerate() {
                 let at = here.start + row * classes;
                 let input = &scores[at..at + classes];
-                if !(all && !self.twins.found(kind, input, output)) {
+                let rounded = all || {
+                    let alone = holds(input);
+                    if alone {
+                        distinct::round_all(kind, &self.logits[at..at + classes], output);
+                    }
+                    alone
+                };
+                if !rounded || self.twins.found(kind, input, output) {
                     self.round_in_order(kind, scores, at, output);
                 }
             }
@@ -236,4 +244,83 @@ pub(crate) fn row_nlls(model: &(impl Transform + Sync + ?Sized), data: &Dataset<
 /// Rows that are worked on at once.
 fn piece(classes: usize) -> usize {
     BLOCK_ELEMENTS.div_ceil(classes).clamp(1, 256)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calibrate::{DiagModel, Model, TsModel, UncalibratedModel};
+    use crate::nn::input::InputKind;
+    use crate::rng::Rng;
+
+    /// Ordinary rows, rows of neighbouring floats, ties, tiny, huge and masked scores.
+    fn rows(rng: &mut Rng, count: usize, classes: usize) -> Array2<f32> {
+        Array2::from_shape_fn((count, classes), |(row, _)| match row % 5 {
+            0 | 1 => (rng.normal() * 4.0) as f32,
+            2 => f32::from_bits(3_f32.to_bits() + rng.below(2 * classes) as u32),
+            3 => [1.0, 2.0, -0.0, 0.0, f32::NEG_INFINITY, 5e-42, 1e30][rng.below(7)],
+            _ => (rng.normal() * 1e-3) as f32 - 7.0,
+        })
+    }
+
+    /// Every row along its sorted classes, whatever the model says of itself.
+    fn in_order<T: Real>(model: &Model, scores: &[f32], kind: ScoreKind) -> Vec<T> {
+        let classes = model.classes();
+        let mut workspace = Workspace::new(classes);
+        let mut output = vec![T::default(); scores.len()];
+        workspace.logits(model, scores);
+        match kind {
+            ScoreKind::Logits => {}
+            ScoreKind::LogProbs => {
+                for row in workspace.logits.chunks_exact_mut(classes) {
+                    softmax::log_probabilities(row, &mut workspace.scratch);
+                }
+            }
+            ScoreKind::Probs => softmax::probabilities_of_rows(&mut workspace.logits, classes),
+        }
+        for (row, output) in output.chunks_exact_mut(classes).enumerate() {
+            workspace.round_in_order(kind, scores, row * classes, output);
+        }
+        output
+    }
+
+    #[test]
+    fn rows_that_are_not_sorted_come_out_as_sorted_ones() {
+        let mut rng = Rng::new(91);
+        for classes in [2, 3, 10, 100, 300] {
+            let slopes: Vec<f64> = (0..65).map(|_| 0.01 + rng.uniform()).collect();
+            let diag = |kind| DiagModel::from_slopes(classes, kind, (-20.0, 3.0), slopes.clone());
+            let models = [
+                Model::from(UncalibratedModel::new(classes)),
+                TsModel::new(classes, 0.37).into(),
+                TsModel::new(classes, 3e-3).into(),
+                diag(InputKind::LogSoftmax).unwrap().into(),
+                diag(InputKind::Raw).unwrap().into(),
+                diag(InputKind::Centred).unwrap().into(),
+            ];
+            let mut matrix = rows(&mut rng, 600, classes);
+            for mut row in matrix.rows_mut() {
+                if row.iter().all(|&v| v == f32::NEG_INFINITY) {
+                    row[0] = 1.0;
+                }
+            }
+            let scores = Scores::new(ScoreKind::Logits, matrix.view()).unwrap();
+            for model in models {
+                for kind in [ScoreKind::Logits, ScoreKind::LogProbs, ScoreKind::Probs] {
+                    let narrow = model.apply::<f32>(&scores, kind).unwrap();
+                    let slow = in_order::<f32>(&model, scores.as_slice(), kind);
+                    assert!(
+                        narrow.as_slice().unwrap() == slow,
+                        "{kind}, {classes} classes"
+                    );
+                    let wide = model.apply::<f64>(&scores, kind).unwrap();
+                    let slow = in_order::<f64>(&model, scores.as_slice(), kind);
+                    assert!(
+                        wide.as_slice().unwrap() == slow,
+                        "{kind}, {classes} classes"
+                    );
+                }
+            }
+        }
+    }
 }

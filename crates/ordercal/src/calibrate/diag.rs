@@ -11,6 +11,7 @@ use super::ts;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::math::grid::{Grid, Increasing};
+use crate::math::softmax;
 use crate::nn::input::InputKind;
 use crate::optim::Lbfgs;
 use crate::optim::lbfgs::Step;
@@ -211,15 +212,27 @@ impl Transform for DiagModel {
     }
 
     fn logits(&self, block: &Block<'_>, logits: &mut [f64]) {
-        let mut places = self.function.places(self.classes);
-        for (row, logits) in logits.chunks_exact_mut(self.classes).enumerate() {
-            let scores = block.row(row);
-            let shift = match needs_order(self.input) {
-                true => row_shift(self.input, scores, block.row_order(row)),
-                false => self.input.shift(scores),
-            };
+        let classes = self.classes;
+        let group = softmax::group(classes);
+        let mut places = self.function.places(group * classes);
+        let mut scratch = vec![0.0; group * classes];
+        let mut shifts = vec![0.0; group];
+        let groups = block.scores.chunks(group * classes);
+        for (place, (scores, logits)) in groups.zip(logits.chunks_mut(group * classes)).enumerate()
+        {
+            let shifts = &mut shifts[..scores.len() / classes];
+            match self.input {
+                InputKind::Raw => shifts.fill(0.0),
+                InputKind::LogSoftmax => softmax::log_sums(scores, classes, &mut scratch, shifts),
+                InputKind::Centred => {
+                    for (row, shift) in shifts.iter_mut().enumerate() {
+                        let row = place * group + row;
+                        *shift = row_shift(self.input, block.row(row), block.row_order(row));
+                    }
+                }
+            }
             self.function
-                .read_all(scores, shift, self.origin, &mut places, logits);
+                .read_all(scores, shifts, self.origin, &mut places, logits);
         }
     }
 }

@@ -304,28 +304,6 @@ pub(crate) fn mean_nll(data: &Dataset<'_>, beta: f64) -> Local {
 
 const LANES: usize = 16;
 
-/// The largest score of a row.
-#[inline(always)]
-fn largest(scores: &[f32]) -> f32 {
-    let mut tops = [f32::NEG_INFINITY; LANES];
-    let mut chunks = scores.chunks_exact(LANES);
-    for chunk in &mut chunks {
-        for (top, &score) in tops.iter_mut().zip(chunk) {
-            *top = if score > *top { score } else { *top };
-        }
-    }
-    let mut top = f32::NEG_INFINITY;
-    if scores.len() >= LANES {
-        for &score in &tops {
-            top = if score > top { score } else { top };
-        }
-    }
-    for &score in chunks.remainder() {
-        top = if score > top { score } else { top };
-    }
-    top
-}
-
 /// The sums of e, ez and ez² over a row.
 #[inline(always)]
 fn moments(z: &[f32], e: &[f32]) -> [f64; 3] {
@@ -377,7 +355,7 @@ vectorized! {
         let classes = scores.len() / labels.len();
         let (z, e) = (&mut z[..scores.len()], &mut e[..scores.len()]);
         for (scores, z) in scores.chunks_exact(classes).zip(z.chunks_exact_mut(classes)) {
-            let top = largest(scores);
+            let top = softmax::top(scores);
             for (z, &score) in z.iter_mut().zip(scores) {
                 // Masked classes weigh nothing, but 0 · −∞ would.
                 *z = (score - top).max(f32::MIN);

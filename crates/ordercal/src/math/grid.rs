@@ -83,15 +83,19 @@ pub(crate) struct Places {
 const INTEGER: f64 = 4_503_599_627_370_497.0; // 2^52 + 1
 
 vectorized! {
-    /// [`Grid::place`] of a whole row, without branches.
-    fn place_all(grid: &Grid, scores: &[f32], shift: f64, places: &mut Places) {
+    /// [`Grid::place`] of all scores of some rows, without branches.
+    fn place_all(grid: &Grid, scores: &[f32], shifts: &[f64], places: &mut Places) {
         let count = grid.intervals as f64;
-        let targets = places.pieces.iter_mut().zip(&mut places.along);
-        for (&score, (piece, along)) in scores.iter().zip(targets) {
-            let position = (f64::from(score) - shift - grid.low) * grid.per_step;
-            let left = position.floor().clamp(-1.0, count);
-            *piece = (left + INTEGER).to_bits() as u32;
-            *along = position - left.max(0.0);
+        let classes = scores.len() / shifts.len();
+        let pieces = places.pieces.chunks_exact_mut(classes);
+        let targets = pieces.zip(places.along.chunks_exact_mut(classes));
+        for ((scores, &shift), (pieces, along)) in scores.chunks_exact(classes).zip(shifts).zip(targets) {
+            for ((&score, piece), along) in scores.iter().zip(pieces).zip(along) {
+                let position = (f64::from(score) - shift - grid.low) * grid.per_step;
+                let left = position.floor().clamp(-1.0, count);
+                *piece = (left + INTEGER).to_bits() as u32;
+                *along = position - left.max(0.0);
+            }
         }
     }
 }
@@ -167,24 +171,24 @@ impl Increasing {
         self.pieces[piece].at(along)
     }
 
-    /// Room for the places of a row.
-    pub(crate) fn places(&self, classes: usize) -> Places {
+    /// Room for the places of so many scores.
+    pub(crate) fn places(&self, scores: usize) -> Places {
         Places {
-            pieces: vec![0; classes],
-            along: vec![0.0; classes],
+            pieces: vec![0; scores],
+            along: vec![0.0; scores],
         }
     }
 
-    /// f at every score less `shift`, less `origin`; masked scores stay masked.
+    /// f at every score less its row's shift, less `origin`; masked scores stay masked.
     pub(crate) fn read_all(
         &self,
         scores: &[f32],
-        shift: f64,
+        shifts: &[f64],
         origin: f64,
         places: &mut Places,
         values: &mut [f64],
     ) {
-        place_all(&self.grid, scores, shift, places);
+        place_all(&self.grid, scores, shifts, places);
         read_all(&self.pieces, places, origin, values);
         if scores.contains(&f32::NEG_INFINITY) {
             for (value, &score) in values.iter_mut().zip(scores) {
@@ -293,7 +297,13 @@ mod tests {
         scores[1] = 3e38;
         scores[2] = -3e38;
         let mut values = vec![0.0; scores.len()];
-        f.read_all(&scores, 0.25, 1.5, &mut f.places(scores.len()), &mut values);
+        f.read_all(
+            &scores,
+            &[0.25],
+            1.5,
+            &mut f.places(scores.len()),
+            &mut values,
+        );
         for (value, &score) in values.iter().zip(&scores).skip(1) {
             assert_eq!(*value, f.at(f64::from(score) - 0.25) - 1.5);
         }

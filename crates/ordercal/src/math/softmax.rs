@@ -1,13 +1,19 @@
 //! Softmax of a row, with a sum that does not depend on the order of the classes.
 
-use super::exp::{exp_f32, exp_f64};
+use super::exp::{exp_f32, exp_f64, ln_f64};
 use super::simd::vectorized;
 
 const LANES: usize = 8;
+/// Rows below this are not worth lanes of their own: the processor works on several rows at once.
+const SHORT: usize = 24;
 
 /// The largest of a row.
 #[inline(always)]
 fn largest(values: &[f64]) -> f64 {
+    let larger = |a: f64, b: f64| if a > b { a } else { b };
+    if values.len() < SHORT {
+        return values.iter().copied().fold(f64::NEG_INFINITY, larger);
+    }
     let mut lanes = [f64::NEG_INFINITY; LANES];
     let mut chunks = values.chunks_exact(LANES);
     for chunk in &mut chunks {
@@ -18,7 +24,6 @@ fn largest(values: &[f64]) -> f64 {
     for (lane, &value) in lanes.iter_mut().zip(chunks.remainder()) {
         *lane = if value > *lane { value } else { *lane };
     }
-    let larger = |a: f64, b: f64| if a > b { a } else { b };
     let halves = [0, 1, 2, 3].map(|i| larger(lanes[i], lanes[i + 4]));
     larger(larger(halves[0], halves[2]), larger(halves[1], halves[3]))
 }
@@ -30,15 +35,19 @@ fn largest(values: &[f64]) -> f64 {
 #[inline(always)]
 fn exact_sum(values: &[f64]) -> f64 {
     let grain = grain(values.len());
+    let rounded = |value: f64| (value + grain) - grain;
+    if values.len() < SHORT {
+        return values.iter().fold(0.0, |sum, &value| sum + rounded(value));
+    }
     let mut sums = [0.0; LANES];
     let mut chunks = values.chunks_exact(LANES);
     for chunk in &mut chunks {
         for (sum, &value) in sums.iter_mut().zip(chunk) {
-            *sum += (value + grain) - grain;
+            *sum += rounded(value);
         }
     }
     for (sum, &value) in sums.iter_mut().zip(chunks.remainder()) {
-        *sum += (value + grain) - grain;
+        *sum += rounded(value);
     }
     let halves = [0, 1, 2, 3].map(|i| sums[i] + sums[i + 4]);
     (halves[0] + halves[2]) + (halves[1] + halves[3])
@@ -126,38 +135,72 @@ pub(crate) fn log_probabilities(values: &mut [f64], scratch: &mut [f64]) {
 }
 
 vectorized! {
-    /// ln Σ eˣ of a row of scores, the same for any order of them, to about seven digits: exponentials are
-    /// taken in 32 bits.
-    pub(crate) fn log_sum_exp(scores: &[f32]) -> f64 {
-        const LANES: usize = 16;
-        let mut tops = [f32::NEG_INFINITY; LANES];
-        let mut chunks = scores.chunks_exact(LANES);
-        for chunk in &mut chunks {
-            for (top, &score) in tops.iter_mut().zip(chunk) {
-                *top = if score > *top { score } else { *top };
+    /// ln Σ eˣ of rows of scores, the same for any order of a row, to about seven digits: exponentials are taken
+    /// in 32 bits. `e` has room for all scores.
+    pub(crate) fn log_sums(scores: &[f32], classes: usize, e: &mut [f32], logs: &mut [f64]) {
+        let e = &mut e[..scores.len()];
+        let rows = scores.chunks_exact(classes).zip(e.chunks_exact_mut(classes));
+        for ((scores, e), log) in rows.zip(logs.iter_mut()) {
+            let top = top(scores);
+            for (e, &score) in e.iter_mut().zip(scores) {
+                *e = score - top;
             }
+            *log = f64::from(top);
         }
-        let mut top = f32::NEG_INFINITY;
-        for &score in tops.iter().chain(chunks.remainder()) {
-            top = if score > top { score } else { top };
+        for value in e.iter_mut() {
+            *value = exp_f32(*value);
         }
-        let grain = grain(scores.len());
-        let mut sums = [0.0_f64; LANES];
-        let mut chunks = scores.chunks_exact(LANES);
-        for chunk in &mut chunks {
-            for (sum, &score) in sums.iter_mut().zip(chunk) {
-                *sum += (f64::from(exp_f32(score - top)) + grain) - grain;
+        let grain = grain(classes);
+        for (e, log) in e.chunks_exact(classes).zip(logs.iter_mut()) {
+            let rounded = |value: f32| (f64::from(value) + grain) - grain;
+            let mut sum = 0.0;
+            let mut rest = e;
+            if classes >= SHORT {
+                let mut sums = [0.0_f64; WIDE];
+                let mut chunks = e.chunks_exact(WIDE);
+                for chunk in &mut chunks {
+                    for (sum, &value) in sums.iter_mut().zip(chunk) {
+                        *sum += rounded(value);
+                    }
+                }
+                for lane in sums {
+                    sum += lane;
+                }
+                rest = chunks.remainder();
             }
+            for &value in rest {
+                sum += rounded(value);
+            }
+            *log += ln_f64(sum);
         }
-        for (sum, &score) in sums.iter_mut().zip(chunks.remainder()) {
-            *sum += (f64::from(exp_f32(score - top)) + grain) - grain;
-        }
-        let mut total = 0.0;
-        for sum in sums {
-            total += sum;
-        }
-        f64::from(top) + total.ln()
     }
+}
+
+/// ln Σ eˣ of one row, as [`log_sums`] gives it.
+pub(crate) fn log_sum_exp(scores: &[f32]) -> f64 {
+    let mut log = [0.0];
+    log_sums(scores, scores.len(), &mut vec![0.0; scores.len()], &mut log);
+    log[0]
+}
+
+const WIDE: usize = 16;
+
+/// The largest score of a row.
+#[inline(always)]
+pub(crate) fn top(scores: &[f32]) -> f32 {
+    let larger = |a: f32, b: f32| if a > b { a } else { b };
+    if scores.len() < SHORT {
+        return scores.iter().copied().fold(f32::NEG_INFINITY, larger);
+    }
+    let mut tops = [f32::NEG_INFINITY; WIDE];
+    let mut chunks = scores.chunks_exact(WIDE);
+    for chunk in &mut chunks {
+        for (top, &score) in tops.iter_mut().zip(chunk) {
+            *top = larger(score, *top);
+        }
+    }
+    let rest = chunks.remainder().iter().copied();
+    tops.into_iter().chain(rest).fold(f32::NEG_INFINITY, larger)
 }
 
 #[cfg(test)]

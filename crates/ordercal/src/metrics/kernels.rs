@@ -23,12 +23,12 @@ vectorized! {
         let mut chunks = values.chunks_exact(LANES);
         for chunk in &mut chunks {
             for (sum, &value) in sums.iter_mut().zip(chunk) {
-                odd |= !(value >= 0.0);
+                odd |= value.is_nan() | (value < 0.0);
                 *sum += value;
             }
         }
         for (sum, &value) in sums.iter_mut().zip(chunks.remainder()) {
-            odd |= !(value >= 0.0);
+            odd |= value.is_nan() | (value < 0.0);
             *sum += value;
         }
         (!odd, sums.iter().sum())

@@ -190,3 +190,84 @@ vectorized! {
         count
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::math::exp::exp_f64;
+    use crate::rng::Rng;
+
+    #[test]
+    fn twins_are_those_that_all_pairs_show() {
+        let mut rng = Rng::new(81);
+        let mut seen = [0, 0];
+        for classes in [2, 5, 10, 100, 199, 200, 1000] {
+            let mut twins = Twins::new(classes);
+            for _ in 0..200 {
+                let spread = classes * classes / 2 + 1;
+                let input: Vec<f32> = (0..classes).map(|_| rng.below(4 * spread) as f32).collect();
+                // Neighbouring scores share a result now and then.
+                let output: Vec<f32> = input.iter().map(|v| (v / 4.0).ceil()).collect();
+                let pair = |i: usize, j: usize| output[i] == output[j] && input[i] != input[j];
+                let any = (0..classes).any(|i| (0..i).any(|j| pair(i, j)));
+                assert_eq!(twins.found(ScoreKind::Logits, &input, &output), any);
+                seen[usize::from(any)] += 1;
+            }
+        }
+        assert!(seen[0] > 100 && seen[1] > 100, "{seen:?}");
+    }
+
+    #[test]
+    fn ties_masks_and_vanished_results_are_no_twins() {
+        let input = [1.0, 1.0, f32::NEG_INFINITY, f32::NEG_INFINITY, -3.0, -4.0];
+        let probs = [0.5_f32, 0.5, 0.0, 0.0, 0.0, 0.0];
+        let mut twins = Twins::new(6);
+        assert!(!twins.found(ScoreKind::Probs, &input, &probs));
+        assert!(twins.found(ScoreKind::Logits, &input, &probs));
+        let masked = f32::NEG_INFINITY;
+        let logits = [2.0, 2.0, masked, masked, -1.0, -2.0];
+        assert!(!twins.found(ScoreKind::Logits, &input, &logits));
+    }
+
+    #[test]
+    fn what_holds_is_in_order_in_64_bits() {
+        let mut rng = Rng::new(82);
+        let mut held = 0;
+        for _ in 0..20_000 {
+            let beta = 10_f64.powf(4.0 * rng.uniform() - 2.0);
+            let steady = Steady {
+                least_slope: beta,
+                most_slope: beta,
+                reach: 0.0,
+            };
+            let start = (10_f64.powf(8.0 * rng.uniform() - 5.0)) as f32;
+            let mut row = [0.0_f32; 6];
+            for (place, score) in row.iter_mut().enumerate() {
+                *score = f32::from_bits(start.to_bits() + place as u32);
+            }
+            if steady.holds(&row) {
+                held += 1;
+                let top = beta * f64::from(row[5]) + 1.0;
+                let probs = row.map(|v| exp_f64(beta * f64::from(v) - top));
+                assert!(
+                    probs.windows(2).all(|pair| pair[0] < pair[1]),
+                    "{row:?} {beta}"
+                );
+            }
+        }
+        assert!(held > 5000, "{held}");
+    }
+
+    #[test]
+    fn tiny_and_far_flung_scores_do_not_hold() {
+        let steady = Steady {
+            least_slope: 1.0,
+            most_slope: 1.0,
+            reach: 0.0,
+        };
+        assert!(steady.holds(&[0.0, -3.0, 4.0, f32::NEG_INFINITY]));
+        for row in [[1e-9_f32, 1.0], [1.0, 1e30], [f32::MIN_POSITIVE, 0.0]] {
+            assert!(!steady.holds(&row), "{row:?}");
+        }
+    }
+}
