@@ -25,14 +25,17 @@ mod error;
 mod figure;
 mod html;
 mod json;
+#[cfg(feature = "png")]
 mod png;
+mod result;
 mod scale;
+mod summary;
 mod svg;
 mod table;
 mod theme;
 mod verdict;
 
-pub use comparison::{Comparison, DatasetResult, MethodResult, UNCALIBRATED};
+pub use comparison::{Comparison, UNCALIBRATED};
 pub use error::{Error, Result};
 pub use figure::{
     Arrow, Curve, Histogram, LineFigure, LinePanel, LinePoint, LineSeries, ReliabilityFigure,
@@ -40,7 +43,10 @@ pub use figure::{
 };
 pub use html::{DataSource, Report, ReportFigure};
 pub use json::to_json;
+#[cfg(feature = "png")]
 pub use png::to_png;
+pub use result::{DatasetResult, MethodResult};
+pub use summary::{summary, tables};
 pub use svg::Svg;
 pub use table::{
     Cell, Column, Described, FREE_NOTE, INFINITE_NOTE, KEPT_NOTE, MARK_NOTE, Row, Table, describe,
