@@ -1,8 +1,8 @@
 //! Tables, figures and reports about calibration: numbers in, documents out.
 //!
 //! Nothing here reads or writes files or fits a model. A figure is a plain struct with its numbers and a
-//! method `draw` that gives an [`Svg`]; [`to_png`] makes pixels of it, with a font that is part of the
-//! program. Colours come from a [`Theme`].
+//! method `draw` that gives an [`Svg`]; `to_png` (feature `png`, on unless it is left out) makes pixels of it, with
+//! a font that is part of the program. Colours come from a [`Theme`].
 //!
 //! ```
 //! use ordercal_report::{Curve, Theme, TransformFigure, to_png};
