@@ -4,11 +4,13 @@
 //! while anything is computed.
 
 mod arrays;
+mod compare;
 mod errors;
 mod fit;
 mod metrics;
 mod model;
 mod state;
+mod watch;
 
 use pyo3::prelude::*;
 
@@ -16,11 +18,13 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
+    use super::compare::{compare, comparison_defaults};
+    #[pymodule_export]
     use super::fit::fit;
     #[pymodule_export]
     use super::methods::{defaults, keys, promises_order};
     #[pymodule_export]
-    use super::metrics::{average_relative_error, evaluate, metrics, ranks, reliability};
+    use super::metrics::{evaluate, metrics, reliability};
     #[pymodule_export]
     use super::model::Model;
     #[pymodule_export]

@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use numpy::PyReadonlyArray1;
 use ordercal::metrics::{
-    Binning, BootstrapOptions, Metric, MetricOptions, Predictions, Reliability, Target,
-    average_relative_errors, bootstrap, evaluate as compute, ranks as rank,
+    Binning, BootstrapOptions, Metric, MetricOptions, Predictions, Reliability, Target, bootstrap,
+    evaluate as compute,
 };
 use pyo3::prelude::*;
 
@@ -115,16 +115,4 @@ pub fn reliability(
         Reliability::new(&Predictions::from(&data), target, binning, &options)
     });
     serde_json::to_string(&diagram.map_err(refuse)?).map_err(refuse)
-}
-
-/// Every method's average relative error: `table` holds a row per dataset, a column per method.
-#[pyfunction]
-pub fn average_relative_error(table: Vec<Vec<f64>>, uncalibrated: usize) -> PyResult<Vec<f64>> {
-    average_relative_errors(&table, uncalibrated).map_err(refuse)
-}
-
-/// Every value's rank; the best is 1.
-#[pyfunction]
-pub fn ranks(values: Vec<f64>, higher_is_better: bool) -> Vec<usize> {
-    rank(&values, higher_is_better)
 }

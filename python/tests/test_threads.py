@@ -95,15 +95,19 @@ def test_what_a_callback_raises_ends_the_fit(calib: Split) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are sent by number")
-def test_ctrl_c_ends_a_fit() -> None:
-    program = """
+@pytest.mark.parametrize(
+    "call",
+    ["method.fit(scores, labels)", "ordercal.compare({'a': (scores, labels) * 2}, [method], bootstrap=0)"],
+)
+def test_ctrl_c_ends_it(call: str) -> None:
+    program = f"""
         import numpy as np, ordercal
         scores = np.random.default_rng(0).normal(size=(20_000, 50)).astype(np.float32)
         labels = scores.argmax(axis=1)
         print("fitting", flush=True)
-        optimizer = {"kind": "adam", "epochs": 1_000_000}
+        method = ordercal.OrderInvariant(optimizer={{"kind": "adam", "epochs": 1_000_000}})
         try:
-            ordercal.OrderInvariant(optimizer=optimizer).fit(scores, labels)
+            {call}
         except KeyboardInterrupt:
             print("interrupted", flush=True)
     """

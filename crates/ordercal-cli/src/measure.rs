@@ -3,45 +3,30 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use ndarray::ArrayView2;
-use ordercal::metrics::{
-    BootstrapOptions, Metric, MetricOptions, MetricState, Predictions, bootstrap, evaluate,
-};
+use ordercal::compare::{Measures, changed_predictions, predictions};
+use ordercal::metrics::{Metric, MetricOptions, MetricState, Predictions, bootstrap, evaluate};
 use ordercal::{Dataset, Model, ScoreKind};
 use serde_json::{Map, Value, json};
 
 use crate::printer;
 use crate::verdict::Gap;
 
-/// What to measure, and how.
-#[derive(Debug, Clone)]
-pub struct Plan {
-    /// The metrics to report.
-    pub metrics: Vec<Metric>,
-    /// What they depend on.
-    pub options: MetricOptions,
-    /// Intervals, if they are wanted.
-    pub bootstrap: Option<BootstrapOptions>,
+/// Only what the verdict needs.
+pub fn headline() -> Measures {
+    Measures {
+        metrics: vec![Metric::Ece],
+        options: MetricOptions::default(),
+        bootstrap: None,
+    }
 }
 
-impl Plan {
-    /// Only what the verdict needs.
-    pub fn headline() -> Self {
-        Self {
-            metrics: vec![Metric::Ece],
-            options: MetricOptions::default(),
-            bootstrap: None,
-        }
+/// The metrics to compute: those to report, and the one that the verdict is about.
+fn computed(measures: &Measures) -> Vec<Metric> {
+    let mut metrics = measures.metrics.clone();
+    if !metrics.contains(&Metric::Ece) {
+        metrics.push(Metric::Ece);
     }
-
-    /// The metrics to compute: those to report, and the one that the verdict is about.
-    fn computed(&self) -> Vec<Metric> {
-        let mut metrics = self.metrics.clone();
-        if !metrics.contains(&Metric::Ece) {
-            metrics.push(Metric::Ece);
-        }
-        metrics
-    }
+    metrics
 }
 
 /// How good one set of probabilities is.
@@ -87,7 +72,7 @@ impl Measured {
 pub fn measure_whole(
     data: &Dataset<'_>,
     models: &[(String, &Model)],
-    plan: &Plan,
+    plan: &Measures,
 ) -> Result<Vec<Measured>> {
     let mut rows = vec![measure("uncalibrated", &Predictions::from(data), 0, plan)?];
     for (name, model) in models {
@@ -97,18 +82,6 @@ pub fn measure_whole(
         rows.push(measure(name, &predictions, changed, plan)?);
     }
     Ok(rows)
-}
-
-/// A model's probabilities with the labels and weights of the data.
-pub fn predictions<'a>(
-    probs: ArrayView2<'a, f64>,
-    data: &Dataset<'_>,
-) -> ordercal::Result<Predictions<'a>> {
-    let predictions = Predictions::from_probs(probs, data.labels())?;
-    match data.weights() {
-        Some(weights) => predictions.with_weights(weights.to_vec()),
-        None => Ok(predictions),
-    }
 }
 
 /// The state of scores, or of what a model makes of them.
@@ -132,9 +105,9 @@ fn measure(
     name: &str,
     predictions: &Predictions<'_>,
     changed: usize,
-    plan: &Plan,
+    plan: &Measures,
 ) -> Result<Measured> {
-    let metrics = plan.computed();
+    let metrics = computed(plan);
     let values = evaluate(predictions, &metrics, &plan.options)?;
     let mut intervals = BTreeMap::new();
     if let Some(how) = &plan.bootstrap {
@@ -156,29 +129,6 @@ fn measure(
         changed,
         gap,
     })
-}
-
-/// How many rows have another most probable class than their scores say; the first of several counts.
-pub fn changed_predictions(data: &Dataset<'_>, probs: ArrayView2<'_, f64>) -> usize {
-    probs
-        .rows()
-        .into_iter()
-        .enumerate()
-        .filter(|(row, after)| {
-            let before = data.scores().row(*row).iter().map(|&s| f64::from(s));
-            first_largest(before) != first_largest(after.iter().copied())
-        })
-        .count()
-}
-
-fn first_largest(values: impl Iterator<Item = f64>) -> usize {
-    let mut best = (0, f64::NEG_INFINITY);
-    for (place, value) in values.enumerate() {
-        if value > best.1 {
-            best = (place, value);
-        }
-    }
-    best.0
 }
 
 /// Tables with a metric in every row and what was measured side by side, as many as 80 columns hold.

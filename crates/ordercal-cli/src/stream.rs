@@ -2,11 +2,12 @@
 
 use anyhow::{Result, bail};
 use indicatif::ProgressBar;
+use ordercal::compare::{Measures, changed_predictions, predictions};
 use ordercal::metrics::{Metric, MetricState, Predictions};
 use ordercal::{Dataset, Model, ScoreKind};
 use ordercal_io::RowReader;
 
-use crate::measure::{Measured, Plan, changed_predictions, predictions};
+use crate::measure::Measured;
 use crate::verdict::Gap;
 
 /// Above this many scores, rows are not kept: 25,000 × 1000 still are, and then take about 400 MB.
@@ -31,7 +32,7 @@ pub struct Streamed {
 pub fn measure_stream(
     reader: RowReader,
     models: &[(String, &Model)],
-    plan: &Plan,
+    plan: &Measures,
     keep_state: bool,
     bar: &ProgressBar,
 ) -> Result<Streamed> {
@@ -106,7 +107,7 @@ impl<'a> Run<'a> {
         also.map_or(Ok(()), |state| state.update(&batch))
     }
 
-    fn finish(self, plan: &Plan, rows: usize) -> Result<Measured> {
+    fn finish(self, plan: &Measures, rows: usize) -> Result<Measured> {
         let found = self.state.finalize()?;
         let gap = Gap {
             ece: found[&Metric::Ece].value,
@@ -147,7 +148,7 @@ mod tests {
             .map(|key| Method::from_key(key).unwrap().fit(&whole).unwrap().model)
             .into();
         let models: Vec<(String, &Model)> = models.iter().map(|m| ("m".to_owned(), m)).collect();
-        let plan = Plan {
+        let plan = Measures {
             metrics: Metric::ALL.to_vec(),
             options: MetricOptions::default(),
             bootstrap: None,

@@ -1,48 +1,12 @@
 //! The numbers of a comparison: datasets × methods × metrics, and what they say together.
 
-use std::collections::BTreeMap;
-
 use ordercal::metrics::{self, Metric};
-use serde_json::Value;
 
 use crate::error::{Error, Result};
+use crate::result::{DatasetResult, MethodResult};
 
 /// The method that every other one is compared with; it comes first everywhere.
 pub const UNCALIBRATED: &str = "uncalibrated";
-
-/// What one method did on one dataset.
-#[derive(Debug, Clone, PartialEq)]
-pub struct MethodResult {
-    /// The method's key.
-    pub method: String,
-    /// Its metrics on the test rows.
-    pub metrics: BTreeMap<Metric, f64>,
-    /// The metrics on bootstrap resamples, the same resamples for every method; may be empty.
-    pub resampled: BTreeMap<Metric, Vec<f64>>,
-    /// Whether it promises to keep the ranking of every row.
-    pub order_preserving: bool,
-    /// How many predictions on the test rows differ from the uncalibrated ones.
-    pub changed_predictions: u64,
-    /// How long the fit took.
-    pub fit_seconds: Option<f64>,
-    /// The hyperparameters, as serialised.
-    pub chosen: Value,
-}
-
-/// What all methods did on one dataset.
-#[derive(Debug, Clone, PartialEq)]
-pub struct DatasetResult {
-    /// What it is called.
-    pub name: String,
-    /// Rows that methods were fitted on.
-    pub n_calib: usize,
-    /// Rows that they were measured on.
-    pub n_test: usize,
-    /// K.
-    pub classes: usize,
-    /// One result for each method.
-    pub methods: Vec<MethodResult>,
-}
 
 /// Datasets × methods × metrics, complete: every dataset has the same methods and all of the metrics.
 #[derive(Debug, Clone, PartialEq)]
@@ -205,6 +169,8 @@ fn close(metric: Metric, values: &[f64], resampled: &[&[f64]]) -> Vec<bool> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use serde_json::json;
 

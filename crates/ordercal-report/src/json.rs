@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::comparison::{Comparison, DatasetResult, MethodResult};
+use crate::comparison::Comparison;
+use crate::result::{DatasetResult, MethodResult};
 
 /// `{"datasets": […], "average_relative_error": {KEY: {METHOD: v}}, "ranks": {KEY: {…}}}`.
 ///

@@ -1,8 +1,8 @@
 //! Tables, figures and reports about calibration: numbers in, documents out.
 //!
 //! Nothing here reads or writes files or fits a model. A figure is a plain struct with its numbers and a
-//! method `draw` that gives an [`Svg`]; [`to_png`] makes pixels of it, with a font that is part of the
-//! program. Colours come from a [`Theme`].
+//! method `draw` that gives an [`Svg`]; `to_png` (feature `png`, on unless it is left out) makes pixels of it, with
+//! a font that is part of the program. Colours come from a [`Theme`].
 //!
 //! ```
 //! use ordercal_report::{Curve, Theme, TransformFigure, to_png};
@@ -25,14 +25,17 @@ mod error;
 mod figure;
 mod html;
 mod json;
+#[cfg(feature = "png")]
 mod png;
+mod result;
 mod scale;
+mod summary;
 mod svg;
 mod table;
 mod theme;
 mod verdict;
 
-pub use comparison::{Comparison, DatasetResult, MethodResult, UNCALIBRATED};
+pub use comparison::{Comparison, UNCALIBRATED};
 pub use error::{Error, Result};
 pub use figure::{
     Arrow, Bar, BarFigure, Curve, Histogram, LineFigure, LinePanel, LinePoint, LineSeries,
@@ -41,7 +44,10 @@ pub use figure::{
 };
 pub use html::{DataSource, Report, ReportFigure};
 pub use json::to_json;
+#[cfg(feature = "png")]
 pub use png::to_png;
+pub use result::{DatasetResult, MethodResult};
+pub use summary::{summary, tables};
 pub use svg::Svg;
 pub use table::{
     Cell, Column, Described, FREE_NOTE, INFINITE_NOTE, KEPT_NOTE, MARK_NOTE, Row, Table, describe,

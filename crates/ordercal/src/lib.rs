@@ -34,6 +34,7 @@
 //! - [`Model`]: what was fitted, and [`apply`](Model::apply).
 //! - [`metrics`]: how good probabilities are, with the evidence behind each number.
 //! - [`select`]: choosing among methods and hyperparameters by cross validation.
+//! - [`compare`]: several methods, fitted on some rows and measured on others.
 //! - [`Watch`]: progress and cancellation.
 //! - [`rank`]: sorting, ties, and the rounding that keeps an order.
 
@@ -41,6 +42,7 @@
 #![cfg_attr(test, allow(clippy::float_cmp))]
 
 mod calibrate;
+pub mod compare;
 mod data;
 mod error;
 #[doc(hidden)]

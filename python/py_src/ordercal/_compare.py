@@ -2,42 +2,40 @@
 
 from __future__ import annotations
 
-import time
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
 from . import _native
 from ._calibrator import Calibrator, calibrator
-from ._inputs import read_scores
-from ._metrics import _keys, evaluate
+from ._inputs import read_labels, read_scores
+from ._metrics import _keys
 
-#: What is compared if nobody says.
-DEFAULT_METHODS = ("ts", "ets", "diag", "oi", "op", "svs", "sms", "auto")
-DEFAULT_METRICS = ("nll", "ece", "brier", "accuracy")
+#: What is compared, what is measured, and on how many resamples, if nobody says: as on the command line.
+DEFAULT_METHODS, DEFAULT_METRICS, DEFAULT_BOOTSTRAP = _native.comparison_defaults()
 
 
 class Comparison(dict[str, Any]):
     """What `ordercal compare --json` gives: `datasets`, `average_relative_error` and `ranks`.
 
-    As text it is a table of the average relative errors.
+    As text it is what the command prints: a table for each metric with ranks and marks of what a paired
+    bootstrap cannot tell from the best, changed predictions, and the verdict. A number that is not
+    finite is None.
     """
 
+    _text: str = ""
+
     def __str__(self) -> str:
-        errors: dict[str, dict[str, float]] = self["average_relative_error"]
-        methods = list(next(iter(errors.values()), {}))
-        width = max([len(m) for m in methods] + [6])
-        lines = ["method".ljust(width) + "".join(key.rjust(16) for key in errors)]
-        for method in methods:
-            lines.append(method.ljust(width) + "".join(f"{errors[key][method]:16.4f}" for key in errors))
-        return "\n".join(lines)
+        return self._text
 
 
-def _name(method: str | Calibrator) -> str:
+def _method(method: str | Calibrator, seed: int) -> str:
+    """A method as the library reads it; one that is given by its key takes the seed, as on the command line."""
     if isinstance(method, str):
-        return method
-    return method._key + ("+order" if getattr(method, "keep_order", False) else "")
+        method = calibrator(method)
+        if "seed" in method._defaults:
+            method.set_params(seed=seed)
+    return method._method()
 
 
 def compare(
@@ -46,58 +44,39 @@ def compare(
     *,
     metrics: str | Iterable[str] | None = None,
     kind: str = "logits",
+    search: str = "none",
+    folds: int | None = None,
     bins: int = 15,
+    bootstrap: int = DEFAULT_BOOTSTRAP,
+    seed: int = 1357,
 ) -> Comparison:
     """Fits methods to each dataset `name: (calib_scores, calib_labels, test_scores, test_labels)`.
 
-    Methods are keys or calibrators; uncalibrated scores come first whether they are asked for or not.
+    Methods are keys or calibrators; uncalibrated scores come first whether they are asked for or not. `search`
+    says how hyperparameters are chosen by cross validation: "none", "quick" or "paper", with `folds` folds.
+    `bootstrap` is the number of resamples behind the marks in the text, 0 for none. All of it, and what is
+    done if nothing is said, is as in `ordercal compare`. Ctrl-C ends it at the next step of a fit.
     """
-    asked = list(DEFAULT_METHODS if methods is None else methods)
-    wanted: list[str | Calibrator] = ["uncalibrated"]
-    wanted += [method for method in asked if _name(method) != "uncalibrated"]
-    keys = _keys(metrics) or list(DEFAULT_METRICS)
-    higher = dict(_native.metrics())
-    found = []
+    sets = []
     for name, (calib_scores, calib_labels, test_scores, test_labels) in datasets.items():
+        calib, columns = read_scores(calib_scores)
+        calib_indices, names = read_labels(calib_labels, calib.shape[1], columns)
         test, _ = read_scores(test_scores)
-        rows = []
-        for method in wanted:
-            if isinstance(method, str):
-                fresh = calibrator(method, kind=kind)
-            else:
-                fresh = type(method)(**{**method.get_params(), "kind": kind})
-            start = time.perf_counter()
-            fresh.fit(calib_scores, calib_labels)
-            seconds = time.perf_counter() - start
-            probs = fresh.predict_proba(test_scores, dtype=np.float64)
-            names = None if fresh.model_.class_names is None else fresh.classes_
-            values = evaluate(probs, test_labels, kind="probs", classes=names, metrics=keys, bins=bins)
-            rows.append(
-                {
-                    "method": _name(method),
-                    "metrics": dict(values),
-                    "order_preserving": fresh.order_preserving_,
-                    "changed_predictions": int((probs.argmax(axis=1) != test.argmax(axis=1)).sum()),
-                    "fit_seconds": seconds,
-                }
-            )
-        calib, _ = read_scores(calib_scores)
-        found.append(
-            {
-                "name": name,
-                "n_calib": calib.shape[0],
-                "n_test": test.shape[0],
-                "classes": test.shape[1],
-                "methods": rows,
-            }
-        )
-    labels = [_name(method) for method in wanted]
-    errors, ranks = {}, {}
-    for key in keys:
-        table = [[row["metrics"][key] for row in entry["methods"]] for entry in found]
-        errors[key] = dict(zip(labels, _native.average_relative_error(table, 0)))
-        ranks[key] = {
-            entry["name"]: dict(zip(labels, _native.ranks(values, higher[key])))
-            for entry, values in zip(found, table)
-        }
-    return Comparison(datasets=found, average_relative_error=errors, ranks=ranks)
+        # Names stand for the same columns in both, also if some of them do not occur among the test rows.
+        classes = None if names.dtype.kind in "iu" else names
+        test_indices, _ = read_labels(test_labels, test.shape[1], None, classes)
+        sets.append((str(name), calib, calib_indices, test, test_indices))
+    found, text = _native.compare(
+        sets,
+        kind,
+        [_method(method, seed) for method in (DEFAULT_METHODS if methods is None else methods)],
+        list(dict.fromkeys(DEFAULT_METRICS if metrics is None else _keys(metrics) or [])),
+        bins,
+        search,
+        folds,
+        bootstrap,
+        seed,
+    )
+    comparison = Comparison(json.loads(found))
+    comparison._text = text
+    return comparison

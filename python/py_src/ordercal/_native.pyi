@@ -7,14 +7,14 @@ from numpy.typing import NDArray
 __all__ = [
     "Model",
     "State",
-    "average_relative_error",
+    "compare",
+    "comparison_defaults",
     "defaults",
     "evaluate",
     "fit",
     "keys",
     "metrics",
     "promises_order",
-    "ranks",
     "reliability",
 ]
 
@@ -50,8 +50,18 @@ def reliability(
     binning: str,
     place: int | None,
 ) -> str: ...
-def average_relative_error(table: list[list[float]], uncalibrated: int) -> list[float]: ...
-def ranks(values: list[float], higher_is_better: bool) -> list[int]: ...
+def comparison_defaults() -> tuple[list[str], list[str], int]: ...
+def compare(
+    datasets: list[tuple[str, NDArray[Any], NDArray[int64], NDArray[Any], NDArray[int64]]],
+    kind_name: str,
+    methods: list[str],
+    metrics: list[str],
+    bins: int,
+    effort: str,
+    folds: int | None,
+    resamples: int,
+    seed: int,
+) -> tuple[str, str]: ...
 @final
 class Model:
     @property

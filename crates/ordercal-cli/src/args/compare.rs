@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
+use ordercal::compare::RESAMPLES;
 
 use super::{Kind, SearchEffort};
 
@@ -38,7 +39,7 @@ pub struct CompareArgs {
     #[arg(long, value_name = "N", default_value_t = 15)]
     pub bins: usize,
     /// Resamples behind the mark of what cannot be told from the best; 0 for none
-    #[arg(long, value_name = "B", default_value_t = 500)]
+    #[arg(long, value_name = "B", default_value_t = RESAMPLES)]
     pub bootstrap: usize,
     /// What the scores are, where their name does not say it [default: logits]
     #[arg(long, value_name = "KIND")]

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Result;
-use ordercal_report::{Comparison, DatasetResult, to_json};
+use ordercal_report::{Comparison, DatasetResult, summary, to_json};
 use serde_json::Value;
 
 use crate::args::{Common, CompareArgs};
@@ -101,7 +101,7 @@ fn dataset_of(bundle: &Bundle, parts: &[Part]) -> DatasetResult {
 fn show(comparison: &Comparison, folder: Option<&Path>, printer: Printer) {
     let value: Value = to_json(comparison);
     printer.json(&value);
-    printer.result(outputs::text(comparison));
+    printer.result(summary(comparison));
     if let Some(folder) = folder {
         let report = folder.join("report.html");
         printer.remark(format_args!("the report is {}", report.display()));

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, anyhow, bail};
 use indicatif::ProgressBar;
+use ordercal::compare::predictions;
 use ordercal::metrics::{Metric, MetricOptions, Predictions, evaluate};
 use ordercal::{Dataset, Method, Rng, ScoreKind};
 use serde_json::json;
@@ -15,7 +16,6 @@ use super::compare::plan::{methods_of, metrics_of};
 use crate::args::{Common, CurveArgs, Over};
 use crate::exit::Exit;
 use crate::input::at;
-use crate::measure::predictions;
 use crate::printer::Printer;
 
 /// The shares of the calibration rows, in tenths.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Result;
+use ordercal::compare::Measures;
 use ordercal::metrics::{BootstrapOptions, Metric, MetricOptions};
 use ordercal::select::Search;
 use ordercal::{Method, Model};
@@ -22,7 +23,7 @@ use crate::args::{Common, DemoArgs};
 use crate::config::with_seed;
 use crate::exit::Exit;
 use crate::input::at;
-use crate::measure::{Measured, Plan, measure_whole, tables};
+use crate::measure::{Measured, measure_whole, tables};
 use crate::printer::Printer;
 use crate::verdict;
 
@@ -133,7 +134,7 @@ fn calibrate(
     let calib = load(&DataRef::new(&path).with_split("calib"), None)?;
     let test = load(&DataRef::new(&path).with_split("test"), None)?;
     let (calib_data, test_data) = (calib.dataset()?, test.dataset()?);
-    let plan = Plan {
+    let plan = Measures {
         metrics: SHOWN.to_vec(),
         options: MetricOptions::default(),
         bootstrap: Some(BootstrapOptions::default().with_resamples(200)),

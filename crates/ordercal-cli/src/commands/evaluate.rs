@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use ordercal::Model;
+use ordercal::compare::Measures;
 use ordercal::metrics::{BootstrapOptions, Metric, MetricOptions};
 use ordercal_io::{LabelNeed, write_atomically};
 use serde_json::json;
@@ -12,7 +13,7 @@ use crate::args::{Common, EvaluateArgs};
 use crate::exit::Exit;
 use crate::fail_if::{FailIf, metric};
 use crate::input::{Source, at};
-use crate::measure::{Measured, Plan, measure_whole, state_of, tables};
+use crate::measure::{Measured, measure_whole, state_of, tables};
 use crate::models::{check_classes, load_models};
 use crate::printer::Printer;
 use crate::stream::{is_large, measure_stream};
@@ -88,7 +89,7 @@ fn at_data(source: &Source, error: anyhow::Error) -> anyhow::Error {
 }
 
 /// What to show, what may fail, and all that has to be computed for the two.
-fn plan(args: &EvaluateArgs, common: &Common) -> Result<(Vec<Metric>, Limits, Plan)> {
+fn plan(args: &EvaluateArgs, common: &Common) -> Result<(Vec<Metric>, Limits, Measures)> {
     let shown = match &args.metrics {
         None => Metric::ALL.to_vec(),
         Some(keys) => keys
@@ -117,7 +118,7 @@ fn plan(args: &EvaluateArgs, common: &Common) -> Result<(Vec<Metric>, Limits, Pl
     if let Some(how) = &bootstrap {
         how.validate()?;
     }
-    let plan = Plan {
+    let plan = Measures {
         metrics,
         options,
         bootstrap,

@@ -12,7 +12,7 @@ use crate::args::{Common, FitArgs};
 use crate::config;
 use crate::exit::Exit;
 use crate::input::{Source, at};
-use crate::measure::{Plan, measure_whole};
+use crate::measure::{headline, measure_whole};
 use crate::printer::Printer;
 use crate::verdict;
 use ordercal_io::SavedModel;
@@ -70,7 +70,7 @@ pub fn run(args: &FitArgs, common: &Common, printer: Printer) -> Result<Exit> {
         }
     }
     let models = [(saved.method.key().to_owned(), &saved.model)];
-    let rows = measure_whole(&data, &models, &Plan::headline())?;
+    let rows = measure_whole(&data, &models, &headline())?;
     let sentence = verdict::compared(
         rows[0].gap,
         rows[1].gap,

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use crate::files::{BUNDLE, CLOTHES, csv, three_classes};
 use crate::harness::Place;
 
@@ -17,7 +19,7 @@ fn place() -> Place {
     place
 }
 
-fn keys(value: &serde_json::Value) -> BTreeSet<&str> {
+fn keys(value: &Value) -> BTreeSet<&str> {
     value
         .as_object()
         .unwrap()
@@ -102,6 +104,60 @@ fn the_object_has_the_promised_shape_and_agrees_with_evaluate() {
         .as_f64()
         .unwrap();
     assert!((average - expected).abs() < 1e-12);
+}
+
+/// What the Python package is held to as well: the two give the same numbers.
+const SMALL: &str = include_str!("../../../../tests/data/compare/small.json");
+
+#[test]
+fn the_numbers_are_those_that_python_gives() {
+    let place = Place::new();
+    place
+        .write("letters.npz", BUNDLE)
+        .write("fashion_mnist.npz", CLOTHES);
+    let line = "compare letters.npz fashion_mnist.npz --methods ts,vs,svs+order,diag \
+                --metrics nll,ece,classwise_ece_sum,brier --bootstrap 0 --json";
+    let mut found = place.run(line).ok().json();
+    for dataset in found["datasets"].as_array_mut().unwrap() {
+        for method in dataset["methods"].as_array_mut().unwrap() {
+            assert!(
+                method
+                    .as_object_mut()
+                    .unwrap()
+                    .remove("fit_seconds")
+                    .is_some()
+            );
+        }
+    }
+    assert_alike(&found, &serde_json::from_str(SMALL).unwrap(), "");
+}
+
+/// The same but for what other processors may round differently.
+#[track_caller]
+fn assert_alike(found: &Value, expected: &Value, place: &str) {
+    match (found, expected) {
+        (Value::Object(f), Value::Object(e)) => {
+            assert_eq!(keys(found), keys(expected), "{place}");
+            f.iter()
+                .for_each(|(key, value)| assert_alike(value, &e[key], &format!("{place}/{key}")));
+        }
+        (Value::Array(f), Value::Array(e)) => {
+            assert_eq!(f.len(), e.len(), "{place}");
+            let pairs = f.iter().zip(e).enumerate();
+            pairs.for_each(|(at, (f, e))| assert_alike(f, e, &format!("{place}/{at}")));
+        }
+        (Value::Number(f), Value::Number(e)) => {
+            let (f, e) = (f.as_f64().unwrap(), e.as_f64().unwrap());
+            let apart = (f - e).abs();
+            let close = if place.ends_with("changed_predictions") {
+                apart <= 2.0
+            } else {
+                apart <= 1e-9 + 1e-3 * e.abs()
+            };
+            assert!(close, "{place}: {f}, not {e}");
+        }
+        _ => assert_eq!(found, expected, "{place}"),
+    }
 }
 
 #[test]

@@ -139,7 +139,7 @@ pub fn logits(graph: &mut Graph, parts: &ModelParts, rows: &Rows) -> Result<Valu
         ModelParts::Linear(parts) => linear::logits(graph, rows, parts),
         ModelParts::Ordered { beta, inner } => {
             let inner = logits(graph, inner, rows)?;
-            projected::logits(graph, rows, &inner, *beta)?
+            projected::logits(graph, rows, &inner, *beta)
         }
         ModelParts::Mixture { weights, members } => {
             let mut terms = Vec::new();

@@ -1,7 +1,7 @@
 //! A graph in the making: each call adds a node and gives a name for what it computes.
 
 use super::proto::{
-    ATTRIBUTE_INT, AttributeProto, BOOL, DOUBLE, DimensionProto, FLOAT, GraphProto, INT64, Length,
+    ATTRIBUTE_INT, AttributeProto, DOUBLE, DimensionProto, FLOAT, GraphProto, INT64, Length,
     ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto, TensorProto,
     TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
 };
@@ -112,12 +112,6 @@ impl Graph {
     pub fn integers(&mut self, values: &[i64]) -> Value {
         let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         self.constant(INT64, &[values.len()], bytes)
-    }
-
-    /// A constant of truth values.
-    pub fn booleans(&mut self, values: &[bool], dims: &[usize]) -> Value {
-        let bytes = values.iter().map(|&v| u8::from(v)).collect();
-        self.constant(BOOL, dims, bytes)
     }
 
     /// a + b.

@@ -24,8 +24,18 @@ pub fn run(model: &ModelProto, scores: Tensor) -> Result<BTreeMap<String, Tensor
     }
     let input = graph.input.first().ok_or("there is no input")?;
     values.insert(input.name.clone(), scores);
-    for node in &graph.node {
+    // A large graph has thousands of values: each goes when the last node that reads it has run.
+    let mut last_reader = BTreeMap::new();
+    for (place, node) in graph.node.iter().enumerate() {
+        last_reader.extend(node.input.iter().map(|name| (name.as_str(), place)));
+    }
+    for (place, node) in graph.node.iter().enumerate() {
         step(node, &mut values).map_err(|e| format!("{} ({}): {e}", node.name, node.op_type))?;
+        for name in &node.input {
+            if last_reader.get(name.as_str()) == Some(&place) {
+                values.remove(name);
+            }
+        }
     }
     outputs(graph, values)
 }

@@ -40,16 +40,6 @@ pub enum OnnxError {
         /// The form.
         form: &'static str,
     },
-    /// A projection for more classes than its graph is made for.
-    #[error(
-        "a model projected onto the input's order can be written as ONNX for at most {most} classes, not {classes}"
-    )]
-    TooManyClasses {
-        /// K.
-        classes: usize,
-        /// The most there may be.
-        most: usize,
-    },
     /// The graph and the model disagree.
     #[error("the graph does not pass its check, so nothing was written: {what}")]
     CheckFailed {

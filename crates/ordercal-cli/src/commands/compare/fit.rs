@@ -8,7 +8,6 @@ use ordercal::select::{Found, search};
 use ordercal::{Method, Progress};
 use ordercal_io::{LoadedData, SavedModel};
 use ordercal_report::UNCALIBRATED;
-use serde_json::{Value, json};
 
 use super::plan::Plan;
 use crate::input::at;
@@ -19,20 +18,6 @@ pub fn saved(found: &Found, calib: &LoadedData) -> Option<SavedModel> {
         let names = calib.class_names().map(<[String]>::to_vec);
         SavedModel::new(found.method.clone(), found.fitted.clone()).with_class_names(names)
     })
-}
-
-/// What was chosen: the hyperparameters and, where there was a choice, who came after them; and what the fit
-/// has to say about itself.
-pub fn chosen(found: &Found) -> serde_json::Result<Value> {
-    let mut chosen = serde_json::to_value(&found.method)?;
-    if let [best, rest @ ..] = &found.ranking[..] {
-        chosen["held_out_nll"] = json!(best.nll);
-        chosen["runners_up"] = serde_json::to_value(rest)?;
-    }
-    if !found.fitted.report.notes.is_empty() {
-        chosen["notes"] = json!(found.fitted.report.notes);
-    }
-    Ok(chosen)
 }
 
 /// Fits, telling the bar how it goes.

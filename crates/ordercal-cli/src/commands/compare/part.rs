@@ -5,17 +5,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use ordercal::ScoreKind;
-use ordercal::metrics::{Binning, Metric, Predictions, Reliability, Target, evaluate, resampled};
+use ordercal::compare::{self, Measures};
+use ordercal::metrics::{Metric, Reliability};
 use ordercal::select::Found;
 use ordercal_io::{LoadedData, SavedModel, write_atomically};
 use ordercal_report::{MethodResult, UNCALIBRATED};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use super::fit;
 use crate::input::at;
-use crate::measure::{Plan, changed_predictions, predictions};
 
 /// A float that comes back from JSON as it was, also if it is infinite.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -95,57 +93,25 @@ impl Part {
 }
 
 /// Measures a fitted model on the test rows.
-pub fn measure(plan: &Plan, test: &LoadedData, found: &Found, key: Value) -> Result<Part> {
-    let data = test.dataset()?;
-    let method = found.method.key();
-    if method == UNCALIBRATED {
-        return part(plan, &Predictions::from(&data), found, 0, key);
-    }
-    let probs = found
-        .fitted
-        .model
-        .apply::<f64>(data.scores(), ScoreKind::Probs);
-    let probs = probs.map_err(|e| at(test.path(), format_args!("{method}: {e}")))?;
-    let changed = changed_predictions(&data, probs.view()) as u64;
-    part(
-        plan,
-        &predictions(probs.view(), &data)?,
-        found,
-        changed,
-        key,
-    )
-}
-
-fn part(
-    plan: &Plan,
-    predictions: &Predictions<'_>,
-    found: &Found,
-    changed_predictions: u64,
-    key: Value,
-) -> Result<Part> {
-    let metrics = &plan.metrics;
-    let values = evaluate(predictions, metrics, &plan.options)?;
-    let drawn = match &plan.bootstrap {
-        Some(how) => resampled(predictions, metrics, &plan.options, how)?,
-        None => BTreeMap::new(),
-    };
-    let reliability = Reliability::new(
-        predictions,
-        Target::TopLabel,
-        Binning::EqualWidth,
-        &plan.options,
-    )?;
+pub fn measure(plan: &Measures, test: &LoadedData, found: &Found, key: Value) -> Result<Part> {
+    let measured = compare::measure(&found.fitted.model, &test.dataset()?, plan);
+    let measured =
+        measured.map_err(|e| at(test.path(), format_args!("{}: {e}", found.method.key())))?;
+    let result = MethodResult::new(found, &measured, None);
     let exact = |values: Vec<f64>| values.into_iter().map(Exact).collect();
     Ok(Part {
         key,
-        method: found.method.key().to_owned(),
-        // What the method promises: auto-free may happen to end in a model that keeps the order.
-        order_preserving: found.method.promises_order(),
-        changed_predictions,
-        chosen: fit::chosen(found)?,
-        metrics: values.into_iter().map(|(m, v)| (m, Exact(v))).collect(),
-        resampled: drawn.into_iter().map(|(m, v)| (m, exact(v))).collect(),
-        reliability,
+        method: result.method,
+        order_preserving: result.order_preserving,
+        changed_predictions: result.changed_predictions,
+        chosen: result.chosen,
+        metrics: (result.metrics.into_iter())
+            .map(|(m, v)| (m, Exact(v)))
+            .collect(),
+        resampled: (result.resampled.into_iter())
+            .map(|(m, v)| (m, exact(v)))
+            .collect(),
+        reliability: measured.reliability,
         seconds: None,
     })
 }

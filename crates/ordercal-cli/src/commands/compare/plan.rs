@@ -1,10 +1,10 @@
 //! From what was typed to what is to be computed.
 
 use anyhow::{Result, anyhow};
-use ordercal::metrics::{BootstrapOptions, Metric, MetricOptions};
+use ordercal::compare::{METHODS, METRICS, Measures, line_up};
+use ordercal::metrics::{BootstrapOptions, Metric};
 use ordercal::select::{Effort, Search};
 use ordercal::{Method, ScoreKind};
-use ordercal_report::UNCALIBRATED;
 use serde_json::{Value, json};
 
 use super::bundle::Bundle;
@@ -12,36 +12,6 @@ use super::outputs::About;
 use crate::args::{Common, CompareArgs};
 use crate::config::{unknown_method, with_seed};
 use crate::fail_if::metric;
-use crate::measure;
-
-/// What is compared if nobody says: those that keep the order, then the main free ones.
-const METHODS: [&str; 14] = [
-    UNCALIBRATED,
-    "ts",
-    "ets",
-    "diag",
-    "oi",
-    "op",
-    "auto",
-    "sms+order",
-    "vs",
-    "ms-odir",
-    "dir-odir",
-    "svs",
-    "sms",
-    "auto-free",
-];
-
-/// What is measured if nobody says: the tables of the paper.
-const METRICS: [Metric; 7] = [
-    Metric::Nll,
-    Metric::Ece,
-    Metric::DebiasedEce,
-    Metric::ClasswiseEceSum,
-    Metric::MarginalCe,
-    Metric::Brier,
-    Metric::Accuracy,
-];
 
 /// All that decides the numbers.
 pub struct Plan {
@@ -52,7 +22,7 @@ pub struct Plan {
     /// What the tables show.
     pub metrics: Vec<Metric>,
     /// What is computed: what the tables show, and the accuracy that changes are told by.
-    pub measured: measure::Plan,
+    pub measured: Measures,
     /// How hyperparameters are chosen.
     pub search: Search,
     kind: Option<ScoreKind>,
@@ -65,30 +35,15 @@ impl Plan {
     pub fn new(args: &CompareArgs, common: &Common) -> Result<Self> {
         let methods = methods_of(args.methods.as_deref(), common)?;
         let metrics = metrics_of(args.metrics.as_deref())?;
-        let options = MetricOptions::default().with_bins(args.bins);
-        options.validate()?;
         let seed = common.seed.unwrap_or(BootstrapOptions::default().seed);
-        let bootstrap = (args.bootstrap > 0).then(|| {
-            BootstrapOptions::default()
-                .with_resamples(args.bootstrap)
-                .with_seed(seed)
-        });
-        if let Some(how) = &bootstrap {
-            how.validate()?;
-        }
+        let measured = Measures::new(&metrics)
+            .with_bins(args.bins)
+            .with_bootstrap(args.bootstrap, seed);
+        measured.validate()?;
         let mut search = Search::default()
             .with_effort(args.search.into())
             .with_seed(seed);
         search.folds = args.folds;
-        let mut computed = metrics.clone();
-        if !computed.contains(&Metric::Accuracy) {
-            computed.push(Metric::Accuracy);
-        }
-        let measured = measure::Plan {
-            metrics: computed,
-            options,
-            bootstrap,
-        };
         let kind = args.kind.map(ScoreKind::from);
         let bundles = Bundle::check_all(&args.bundles, kind)?;
         Ok(Self {
@@ -150,28 +105,24 @@ impl Plan {
 
 /// The methods by their keys, `uncalibrated` first and each once.
 pub fn methods_of(keys: Option<&[String]>, common: &Common) -> Result<Vec<Method>> {
-    let mut methods = vec![Method::from_key(UNCALIBRATED)?];
-    let mut add = |method: Method| -> Result<()> {
-        if methods.iter().all(|known| known.key() != method.key()) {
-            methods.push(with_seed(method, common)?);
-        }
-        Ok(())
+    let methods = match keys {
+        Some(keys) => keys
+            .iter()
+            .map(|key| {
+                let key = key.trim();
+                let method = Method::from_key(key);
+                with_seed(
+                    method.map_err(|e| unknown_method("--methods", key, &e))?,
+                    common,
+                )
+            })
+            .collect::<Result<Vec<_>>>()?,
+        None => METHODS
+            .iter()
+            .map(|key| with_seed(Method::from_key(key)?, common))
+            .collect::<Result<_>>()?,
     };
-    match keys {
-        Some(keys) => {
-            for key in keys.iter().map(|key| key.trim()) {
-                let method =
-                    Method::from_key(key).map_err(|e| unknown_method("--methods", key, &e))?;
-                add(method)?;
-            }
-        }
-        None => {
-            for method in METHODS.iter().filter_map(|key| Method::from_key(key).ok()) {
-                add(method)?;
-            }
-        }
-    }
-    Ok(methods)
+    Ok(line_up(methods)?)
 }
 
 /// The metrics by their keys, each once.

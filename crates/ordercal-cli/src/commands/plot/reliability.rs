@@ -1,6 +1,7 @@
 //! `plot reliability` and `plot weighted`.
 
 use anyhow::Result;
+use ordercal::compare::predictions;
 use ordercal::metrics::{Binning, MetricOptions, Predictions, Reliability, Target as Outcome};
 use ordercal::{Dataset, Model, ScoreKind};
 use ordercal_report::{ReliabilityFigure, ReliabilityForm, ReliabilitySeries};
@@ -9,7 +10,6 @@ use serde_json::json;
 use super::Target;
 use crate::args::{BinnedArgs, DrawArgs, FormName, ReliabilityArgs};
 use crate::input::{Source, at};
-use crate::measure::predictions;
 use crate::models::{check_classes, load_models};
 use crate::printer::Printer;
 

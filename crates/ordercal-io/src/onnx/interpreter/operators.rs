@@ -36,7 +36,6 @@ pub fn run(
         }),
         "Greater" => compare(one, input(1)?, |a, b| a > b),
         "Not" => not(one),
-        "And" => and(one, input(1)?),
         "Where" => choose(one, input(1)?, input(2)?),
         "Cast" => cast(one, attribute("to", 0)),
         "Softmax" => softmax(one, attribute("axis", -1), false),
@@ -51,13 +50,17 @@ pub fn run(
             attribute("reverse", 0) != 0,
             attribute("exclusive", 0) != 0,
         ),
-        "TopK" => return sort(one, input(1)?, attribute("axis", -1)),
+        "TopK" => {
+            let largest = attribute("largest", 1) != 0;
+            return sort(one, input(1)?, attribute("axis", -1), largest);
+        }
         "Gather" => gather(one, input(1)?),
         "GatherElements" => gather_elements(one, input(1)?, attribute("axis", 0)),
         "ScatterElements" => scatter_elements(one, input(1)?, input(2)?, attribute("axis", 0)),
         "Slice" => slice(one, input(1)?, input(2)?, input(3)?),
         "Concat" => join(inputs, attribute("axis", 0)),
-        "Unsqueeze" => unsqueeze(one, input(1)?),
+        "Reshape" => reshape(one, input(1)?),
+        "Pad" => pad(one, input(1)?, input(2)?),
         other => Err(format!("no operator {other}")),
     };
     Ok(vec![result?])
@@ -109,7 +112,12 @@ fn compare(a: &Tensor, b: &Tensor, holds: impl Fn(f64, f64) -> bool) -> Outcome 
         (Elements::F64(a), Elements::F64(b)) => {
             a.iter().zip(b).map(|(&a, &b)| holds(a, b)).collect()
         }
-        _ => return Err("floats of one type are needed".to_owned()),
+        // Column numbers, all of which a 64-bit float holds.
+        (Elements::I64(a), Elements::I64(b)) => {
+            let pairs = a.iter().zip(b);
+            pairs.map(|(&a, &b)| holds(a as f64, b as f64)).collect()
+        }
+        _ => return Err("numbers of one type are needed".to_owned()),
     };
     Ok(Tensor {
         shape,
@@ -130,14 +138,6 @@ fn not(a: &Tensor) -> Outcome {
         shape: a.shape.clone(),
         elements: Elements::Bool(values),
     })
-}
-
-fn and(a: &Tensor, b: &Tensor) -> Outcome {
-    let shape = common_shape(&[a, b]);
-    let (a, b) = (a.broadcast(&shape)?, b.broadcast(&shape)?);
-    let values = truths(&a)?.iter().zip(truths(&b)?).map(|(a, b)| *a && *b);
-    let elements = Elements::Bool(values.collect());
-    Ok(Tensor { shape, elements })
 }
 
 fn choose(condition: &Tensor, yes: &Tensor, no: &Tensor) -> Outcome {
@@ -297,8 +297,8 @@ fn running_sum(a: &Tensor, axis: &Tensor, reverse: bool, exclusive: bool) -> Out
     })
 }
 
-/// `TopK` with all elements asked for: the row in descending order, and where each element was.
-fn sort(a: &Tensor, count: &Tensor, axis: i64) -> Result<Vec<Tensor>, Failure> {
+/// `TopK` with all elements asked for: the row in order, and where each element was.
+fn sort(a: &Tensor, count: &Tensor, axis: i64, largest: bool) -> Result<Vec<Tensor>, Failure> {
     let axis = a.axis(axis)?;
     let width = a.shape[axis];
     if axis + 1 != a.shape.len() || count.as_i64()? != [width as i64] {
@@ -310,7 +310,11 @@ fn sort(a: &Tensor, count: &Tensor, axis: i64) -> Result<Vec<Tensor>, Failure> {
     for (row, values) in values.chunks_exact(width).enumerate() {
         let mut order: Vec<usize> = (0..width).collect();
         // Stable: of equal elements the one with the smaller index comes first.
-        order.sort_by(|&i, &j| values[j].partial_cmp(&values[i]).expect("no NaN is sorted"));
+        order.sort_by(|&i, &j| {
+            let (first, second) = if largest { (j, i) } else { (i, j) };
+            let compared = values[first].partial_cmp(&values[second]);
+            compared.expect("no NaN is sorted")
+        });
         places.extend(order.iter().map(|&at| row * width + at));
         indices.extend(order.iter().map(|&at| at as i64));
     }
@@ -343,18 +347,20 @@ fn gather(table: &Tensor, indices: &Tensor) -> Outcome {
 
 /// Where each element of a matrix of column numbers points to.
 fn pointed(a: &Tensor, indices: &Tensor, axis: i64) -> Result<Vec<usize>, Failure> {
-    if a.axis(axis)? != 1 || a.shape.len() != 2 || indices.shape != a.shape {
-        return Err("matrices of one shape are needed".to_owned());
+    let (&[rows, width], &[again, columns]) = (a.shape.as_slice(), indices.shape.as_slice()) else {
+        return Err("matrices are needed".to_owned());
+    };
+    if a.axis(axis)? != 1 || rows != again {
+        return Err("matrices with the same rows are needed".to_owned());
     }
-    let width = a.shape[1];
     let cells = indices.as_i64()?.iter().enumerate();
     cells
-        .map(|(at, &column)| Ok(at / width * width + index(column, width)?))
+        .map(|(at, &column)| Ok(at / columns * width + index(column, width)?))
         .collect()
 }
 
 fn gather_elements(a: &Tensor, indices: &Tensor, axis: i64) -> Outcome {
-    Ok(a.pick(a.shape.clone(), &pointed(a, indices, axis)?))
+    Ok(a.pick(indices.shape.clone(), &pointed(a, indices, axis)?))
 }
 
 fn scatter_elements(a: &Tensor, indices: &Tensor, updates: &Tensor, axis: i64) -> Outcome {
@@ -413,11 +419,37 @@ fn join(inputs: &[&Tensor], axis: i64) -> Outcome {
     Ok(all.pick(shape, &places))
 }
 
-fn unsqueeze(a: &Tensor, axes: &Tensor) -> Outcome {
-    let mut shape = a.shape.clone();
-    shape.insert(index(axes.as_i64()?[0], shape.len() + 1)?, 1);
+/// `Reshape` to rows of a given width.
+fn reshape(a: &Tensor, shape: &Tensor) -> Outcome {
+    let &[-1, width] = shape.as_i64()? else {
+        return Err("a width alone is needed".to_owned());
+    };
+    let width = width as usize;
+    if width == 0 || !a.len().is_multiple_of(width) {
+        return Err(format!("{:?} in rows of {width}", a.shape));
+    }
     Ok(Tensor {
-        shape,
+        shape: vec![a.len() / width, width],
         elements: a.elements.clone(),
+    })
+}
+
+/// `Pad` at the end of the rows of a matrix.
+fn pad(a: &Tensor, ends: &Tensor, value: &Tensor) -> Outcome {
+    let (&[rows, width], &[0, 0, 0, more]) = (a.shape.as_slice(), ends.as_i64()?) else {
+        return Err("a matrix with more columns at its end is needed".to_owned());
+    };
+    let &[value] = wide(value)? else {
+        return Err("one value is needed".to_owned());
+    };
+    let padded = width + more as usize;
+    let mut values = Vec::with_capacity(rows * padded);
+    for row in wide(a)?.chunks_exact(width) {
+        values.extend_from_slice(row);
+        values.resize(values.len() + more as usize, value);
+    }
+    Ok(Tensor {
+        shape: vec![rows, padded],
+        elements: Elements::F64(values),
     })
 }

@@ -1,0 +1,107 @@
+//! What one method did on one dataset.
+
+use std::collections::BTreeMap;
+
+use ordercal::compare::Measured;
+use ordercal::metrics::Metric;
+use ordercal::select::Found;
+use serde_json::{Value, json};
+
+/// What one method did on one dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MethodResult {
+    /// The method's key.
+    pub method: String,
+    /// Its metrics on the test rows.
+    pub metrics: BTreeMap<Metric, f64>,
+    /// The metrics on bootstrap resamples, the same resamples for every method; may be empty.
+    pub resampled: BTreeMap<Metric, Vec<f64>>,
+    /// Whether it promises to keep the ranking of every row.
+    pub order_preserving: bool,
+    /// How many predictions on the test rows differ from the uncalibrated ones.
+    pub changed_predictions: u64,
+    /// How long the fit took.
+    pub fit_seconds: Option<f64>,
+    /// The hyperparameters, as serialised.
+    pub chosen: Value,
+}
+
+impl MethodResult {
+    /// What was found on the calibration rows, and how it did on the test rows.
+    pub fn new(found: &Found, measured: &Measured, fit_seconds: Option<f64>) -> Self {
+        Self {
+            method: found.method.key().to_owned(),
+            metrics: measured.metrics.clone(),
+            resampled: measured.resampled.clone(),
+            // What the method promises: auto-free may happen to end in a model that keeps the order.
+            order_preserving: found.method.promises_order(),
+            changed_predictions: measured.changed_predictions,
+            fit_seconds,
+            chosen: chosen(found),
+        }
+    }
+}
+
+/// The hyperparameters and, where there was a choice, who came after them; and what the fit has to say about
+/// itself.
+fn chosen(found: &Found) -> Value {
+    let mut chosen = json!(found.method);
+    if let [best, rest @ ..] = &found.ranking[..] {
+        chosen["held_out_nll"] = json!(best.nll);
+        chosen["runners_up"] = json!(rest);
+    }
+    if !found.fitted.report.notes.is_empty() {
+        chosen["notes"] = json!(found.fitted.report.notes);
+    }
+    chosen
+}
+
+/// What all methods did on one dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DatasetResult {
+    /// What it is called.
+    pub name: String,
+    /// Rows that methods were fitted on.
+    pub n_calib: usize,
+    /// Rows that they were measured on.
+    pub n_test: usize,
+    /// K.
+    pub classes: usize,
+    /// One result for each method.
+    pub methods: Vec<MethodResult>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ndarray::Array2;
+    use ordercal::compare::{Measures, measure};
+    use ordercal::select::{Effort, Search, search};
+    use ordercal::{Dataset, Method, ScoreKind, Scores, Unwatched};
+
+    #[test]
+    fn a_result_says_what_was_chosen_and_who_came_after() {
+        let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
+        let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
+        let scores = Scores::new(ScoreKind::Logits, logits).unwrap();
+        let data = Dataset::new(scores, &labels).unwrap();
+        let of = |key: &str, effort: Effort| {
+            let method = Method::from_key(key).unwrap();
+            let how = Search::default().with_effort(effort).with_folds(2);
+            let found = search(&method, &data, &how, &Unwatched).unwrap();
+            let measures = Measures::new(&[Metric::Nll]);
+            let measured = measure(&found.fitted.model, &data, &measures).unwrap();
+            MethodResult::new(&found, &measured, None)
+        };
+        let plain = of("vs", Effort::None);
+        assert_eq!(plain.method, "vs");
+        assert!(!plain.order_preserving);
+        assert_eq!(plain.chosen["method"], "vs");
+        assert!(plain.chosen.get("runners_up").is_none());
+        let searched = of("ms-odir", Effort::Quick);
+        assert!(searched.chosen["held_out_nll"].is_f64());
+        let rest = searched.chosen["runners_up"].as_array().unwrap();
+        assert!(!rest.is_empty(), "{}", searched.chosen);
+        assert!(of("ets", Effort::None).order_preserving);
+    }
+}

@@ -1,0 +1,313 @@
+//! Comparing methods: each is fitted on calibration rows and measured on test rows.
+//!
+//! ```
+//! use ndarray::Array2;
+//! use ordercal::compare::{Measures, line_up, measure};
+//! use ordercal::metrics::Metric;
+//! use ordercal::select::{Search, search};
+//! use ordercal::{Dataset, Method, ScoreKind, Scores, Unwatched};
+//!
+//! let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
+//! let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
+//! let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
+//! let (rows, others): (Vec<usize>, Vec<usize>) = ((0..30).collect(), (30..60).collect());
+//! let (calib, test) = (data.select(&rows), data.select(&others));
+//!
+//! let measures = Measures::new(&[Metric::Nll]);
+//! for method in line_up([Method::from_key("ts")?])? {
+//!     let found = search(&method, &calib, &Search::default(), &Unwatched)?;
+//!     let measured = measure(&found.fitted.model, &test, &measures)?;
+//!     assert_eq!(measured.changed_predictions, 0, "{}", method.key());
+//! }
+//! # Ok::<(), ordercal::Error>(())
+//! ```
+
+use std::collections::BTreeMap;
+
+use ndarray::ArrayView2;
+
+use crate::calibrate::{Method, Model, Uncalibrated};
+use crate::data::{Dataset, ScoreKind};
+use crate::error::{Error, Result};
+use crate::metrics::{
+    Binning, BootstrapOptions, Metric, MetricOptions, Predictions, Reliability, Target, evaluate,
+    resampled,
+};
+
+/// The keys of what is compared if nobody says: those that keep the order, then the main free ones.
+pub const METHODS: [&str; 14] = [
+    "uncalibrated",
+    "ts",
+    "ets",
+    "diag",
+    "oi",
+    "op",
+    "auto",
+    "sms+order",
+    "vs",
+    "ms-odir",
+    "dir-odir",
+    "svs",
+    "sms",
+    "auto-free",
+];
+
+/// What is measured if nobody says: the tables of the paper.
+pub const METRICS: [Metric; 7] = [
+    Metric::Nll,
+    Metric::Ece,
+    Metric::DebiasedEce,
+    Metric::ClasswiseEceSum,
+    Metric::MarginalCe,
+    Metric::Brier,
+    Metric::Accuracy,
+];
+
+/// The resamples that tell apart what differs by more than chance, if nobody says.
+pub const RESAMPLES: usize = 500;
+
+/// The methods as a comparison takes them: `uncalibrated` first, and each key once.
+///
+/// # Errors
+/// If a key comes twice with different settings: its two results would have one name.
+pub fn line_up(methods: impl IntoIterator<Item = Method>) -> Result<Vec<Method>> {
+    let mut found: Vec<Method> = vec![Uncalibrated::default().into()];
+    for method in methods {
+        match found.iter().find(|known| known.key() == method.key()) {
+            None => found.push(method),
+            Some(known) if *known == method => {}
+            Some(_) => {
+                return Err(Error::InvalidParameter {
+                    name: "methods",
+                    value: method.key().to_owned(),
+                    expected: "each method with one choice of settings",
+                });
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// What to measure, and how.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measures {
+    /// The metrics.
+    pub metrics: Vec<Metric>,
+    /// What they depend on.
+    pub options: MetricOptions,
+    /// Resamples, if they are wanted.
+    pub bootstrap: Option<BootstrapOptions>,
+}
+
+impl Measures {
+    /// What a comparison computes: the metrics that are shown, and the accuracy that changes are told by.
+    pub fn new(shown: &[Metric]) -> Self {
+        let mut metrics = shown.to_vec();
+        if !metrics.contains(&Metric::Accuracy) {
+            metrics.push(Metric::Accuracy);
+        }
+        Self {
+            metrics,
+            options: MetricOptions::default(),
+            bootstrap: None,
+        }
+    }
+
+    /// Sets the number of bins.
+    #[must_use]
+    pub fn with_bins(mut self, bins: usize) -> Self {
+        self.options = self.options.with_bins(bins);
+        self
+    }
+
+    /// Sets the number of resamples, 0 for none, and their seed.
+    #[must_use]
+    pub fn with_bootstrap(mut self, resamples: usize, seed: u64) -> Self {
+        let how = BootstrapOptions::default().with_resamples(resamples);
+        self.bootstrap = (resamples > 0).then(|| how.with_seed(seed));
+        self
+    }
+
+    /// Checks the numbers.
+    ///
+    /// # Errors
+    /// If there are too few or too many bins or resamples.
+    pub fn validate(&self) -> Result<()> {
+        self.options.validate()?;
+        self.bootstrap.as_ref().map_or(Ok(()), |how| how.validate())
+    }
+}
+
+/// How good a model is on rows that it has not seen.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Measured {
+    /// Every metric.
+    pub metrics: BTreeMap<Metric, f64>,
+    /// Every metric on the bootstrap's resamples, the same ones for every model; empty without a bootstrap.
+    pub resampled: BTreeMap<Metric, Vec<f64>>,
+    /// How many predictions differ from those of the scores.
+    pub changed_predictions: u64,
+    /// The bins of its reliability diagram.
+    pub reliability: Reliability,
+}
+
+/// Measures a model on test rows.
+///
+/// # Errors
+/// If the rows have another number of classes, or the numbers in `measures` are out of range.
+pub fn measure(model: &Model, test: &Dataset<'_>, measures: &Measures) -> Result<Measured> {
+    let (expected, found) = (model.classes(), test.classes());
+    if expected != found {
+        return Err(Error::WrongClasses { expected, found });
+    }
+    if matches!(model, Model::Uncalibrated(_)) {
+        return of_predictions(&Predictions::from(test), 0, measures);
+    }
+    let probs = model.apply::<f64>(test.scores(), ScoreKind::Probs)?;
+    let changed = changed_predictions(test, probs.view()) as u64;
+    of_predictions(&predictions(probs.view(), test)?, changed, measures)
+}
+
+fn of_predictions(
+    predictions: &Predictions<'_>,
+    changed_predictions: u64,
+    measures: &Measures,
+) -> Result<Measured> {
+    let Measures {
+        metrics, options, ..
+    } = measures;
+    let drawn = match &measures.bootstrap {
+        Some(how) => resampled(predictions, metrics, options, how)?,
+        None => BTreeMap::new(),
+    };
+    Ok(Measured {
+        metrics: evaluate(predictions, metrics, options)?,
+        resampled: drawn,
+        changed_predictions,
+        reliability: Reliability::new(predictions, Target::TopLabel, Binning::EqualWidth, options)?,
+    })
+}
+
+/// A model's probabilities with the labels and weights of the data.
+///
+/// # Errors
+/// If they are not distributions, or not as many as there are labels.
+pub fn predictions<'a>(probs: ArrayView2<'a, f64>, data: &Dataset<'_>) -> Result<Predictions<'a>> {
+    let predictions = Predictions::from_probs(probs, data.labels())?;
+    match data.weights() {
+        Some(weights) => predictions.with_weights(weights.to_vec()),
+        None => Ok(predictions),
+    }
+}
+
+/// How many rows have another most probable class than their scores say; the first of several counts.
+pub fn changed_predictions(data: &Dataset<'_>, probs: ArrayView2<'_, f64>) -> usize {
+    let rows = probs.rows().into_iter().enumerate();
+    let changed = rows.filter(|(row, after)| {
+        let before = data.scores().row(*row).iter().map(|&s| f64::from(s));
+        first_largest(before) != first_largest(after.iter().copied())
+    });
+    changed.count()
+}
+
+fn first_largest(values: impl Iterator<Item = f64>) -> usize {
+    let mut best = (0, f64::NEG_INFINITY);
+    for (place, value) in values.enumerate() {
+        if value > best.1 {
+            best = (place, value);
+        }
+    }
+    best.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calibrate::{Ts, Vs};
+    use crate::data::Scores;
+    use ndarray::{Array2, array};
+
+    #[test]
+    fn uncalibrated_comes_first_and_nothing_comes_twice() {
+        let keys = |methods: Vec<Method>| {
+            let keys = methods.iter().map(|m| m.key().to_owned());
+            keys.collect::<Vec<_>>()
+        };
+        let of = |names: &[&str]| {
+            let methods = names.iter().map(|key| Method::from_key(key).unwrap());
+            keys(line_up(methods).unwrap())
+        };
+        assert_eq!(of(&[]), ["uncalibrated"]);
+        let asked = ["vs", "ts", "uncalibrated", "vs"];
+        assert_eq!(of(&asked), ["uncalibrated", "vs", "ts"]);
+        assert_eq!(of(&METHODS), METHODS);
+        let oi = crate::calibrate::Oi::default();
+        let twice = [Method::from(oi.clone()), oi.with_hidden(&[3]).into()];
+        let refused = line_up(twice).unwrap_err();
+        assert!(
+            matches!(&refused, Error::InvalidParameter { name: "methods", value, .. } if value == "oi"),
+            "{refused:?}"
+        );
+    }
+
+    #[test]
+    fn accuracy_is_computed_whether_it_is_shown_or_not() {
+        let with = Measures::new(&[Metric::Accuracy, Metric::Nll]);
+        assert_eq!(with.metrics, [Metric::Accuracy, Metric::Nll]);
+        let without = Measures::new(&[Metric::Nll]);
+        assert_eq!(without.metrics, [Metric::Nll, Metric::Accuracy]);
+        assert!(without.clone().with_bins(0).validate().is_err());
+        assert!(without.clone().with_bootstrap(0, 1).bootstrap.is_none());
+        assert!(without.with_bootstrap(10, 1).validate().is_ok());
+    }
+
+    fn data(weighted: bool) -> Dataset<'static> {
+        let logits = Array2::from_shape_fn((80, 3), |(row, class)| {
+            ((row * (class + 5) + 3 * class) % 13) as f32
+        });
+        let labels: Vec<u32> = (0..80).map(|row| (row * row) % 3).collect();
+        let data = Dataset::new(Scores::new(ScoreKind::Logits, logits).unwrap(), &labels).unwrap();
+        if weighted {
+            let weights = (0..80).map(|row| f64::from(row % 4)).collect();
+            data.with_weights(weights).unwrap()
+        } else {
+            data
+        }
+    }
+
+    #[test]
+    fn a_model_is_measured_on_its_own_probabilities() {
+        for weighted in [false, true] {
+            let data = data(weighted);
+            let measures = Measures::new(&[Metric::Nll]).with_bootstrap(20, 7);
+            let plain = Method::from_key("uncalibrated").unwrap();
+            let before = measure(&plain.fit(&data).unwrap().model, &data, &measures).unwrap();
+            assert_eq!(before.changed_predictions, 0);
+            let expected = evaluate(&Predictions::from(&data), &[Metric::Nll], &measures.options);
+            assert_eq!(
+                before.metrics[&Metric::Nll],
+                expected.unwrap()[&Metric::Nll]
+            );
+            assert_eq!(before.resampled[&Metric::Nll].len(), 20);
+
+            let ts = Method::from(Ts::default()).fit(&data).unwrap();
+            let after = measure(&ts.model, &data, &measures).unwrap();
+            assert!((after.metrics[&Metric::Nll] - ts.report.nll_after).abs() < 1e-6);
+            assert_eq!(after.changed_predictions, 0);
+            let free = Method::from(Vs::default()).fit(&data).unwrap();
+            let free = measure(&free.model, &data, &measures).unwrap();
+            assert!(free.changed_predictions > 0);
+        }
+    }
+
+    #[test]
+    fn of_equal_classes_the_first_is_predicted() {
+        let scores = Scores::new(ScoreKind::Logits, array![[1.0_f32, 1.0], [0.0, 2.0]]).unwrap();
+        let data = Dataset::new(scores, &[0, 1]).unwrap();
+        let same = array![[0.5, 0.5], [0.4, 0.6]];
+        assert_eq!(changed_predictions(&data, same.view()), 0);
+        let other = array![[0.4, 0.6], [0.5, 0.5]];
+        assert_eq!(changed_predictions(&data, other.view()), 2);
+    }
+}

@@ -1,0 +1,144 @@
+//! Several methods on several datasets.
+
+use std::time::Instant;
+
+use numpy::PyReadonlyArray1;
+use ordercal::compare::{METHODS, METRICS, Measures, RESAMPLES, line_up, measure};
+use ordercal::metrics::Metric;
+use ordercal::select::{Search, search};
+use ordercal::{Dataset, Method, ScoreArray, ScoreKind, Watch};
+use ordercal_report::{Comparison, DatasetResult, MethodResult, summary, to_json};
+use pyo3::prelude::*;
+
+use crate::arrays::{Matrix, Rows, kind};
+use crate::errors::refuse;
+use crate::metrics::parse;
+use crate::watch::beside;
+
+/// A name, scores and labels to fit on, scores and labels to measure on.
+type Given<'py> = (
+    String,
+    Matrix<'py>,
+    PyReadonlyArray1<'py, i64>,
+    Matrix<'py>,
+    PyReadonlyArray1<'py, i64>,
+);
+
+/// What a comparison does if nobody says: the methods, the metrics and the number of resamples.
+#[pyfunction]
+pub fn comparison_defaults() -> (Vec<&'static str>, Vec<&'static str>, usize) {
+    let metrics = METRICS.iter().map(|m| m.key()).collect();
+    (METHODS.to_vec(), metrics, RESAMPLES)
+}
+
+/// Fits methods, each JSON with its key under `method`, and measures them: the comparison as JSON, and in words.
+#[pyfunction]
+#[pyo3(signature = (datasets, kind_name, methods, metrics, bins, effort, folds, resamples, seed))]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "they are the keywords of one call"
+)]
+pub fn compare(
+    py: Python<'_>,
+    datasets: Vec<Given<'_>>,
+    kind_name: &str,
+    methods: Vec<String>,
+    metrics: Vec<String>,
+    bins: usize,
+    effort: &str,
+    folds: Option<usize>,
+    resamples: usize,
+    seed: u64,
+) -> PyResult<(String, String)> {
+    let read = |json: &String| serde_json::from_str(json).map_err(refuse);
+    let methods = methods
+        .iter()
+        .map(read)
+        .collect::<PyResult<Vec<Method>>>()?;
+    let metrics = parse(&metrics)?;
+    let measures = Measures::new(&metrics)
+        .with_bins(bins)
+        .with_bootstrap(resamples, seed);
+    measures.validate().map_err(refuse)?;
+    let mut how = Search::default()
+        .with_effort(effort.parse().map_err(refuse)?)
+        .with_seed(seed);
+    how.folds = folds;
+    let plan = Plan {
+        kind: kind(kind_name)?,
+        methods: line_up(methods).map_err(refuse)?,
+        metrics,
+        measures,
+        search: how,
+    };
+    let sets: Vec<Set<'_>> = datasets
+        .iter()
+        .map(|(name, calib, calib_labels, test, test_labels)| Set {
+            name,
+            calib: (Rows::new(calib_labels, None), calib.view()),
+            test: (Rows::new(test_labels, None), test.view()),
+        })
+        .collect();
+    let comparison = beside(py, None, |watch| plan.run(sets, watch))?.map_err(refuse)?;
+    let json = serde_json::to_string(&to_json(&comparison)).map_err(refuse)?;
+    Ok((json, summary(&comparison)))
+}
+
+/// One dataset, not looked at yet.
+struct Set<'a> {
+    name: &'a str,
+    calib: (Rows, ScoreArray<'a>),
+    test: (Rows, ScoreArray<'a>),
+}
+
+/// All that decides the numbers.
+struct Plan {
+    kind: ScoreKind,
+    methods: Vec<Method>,
+    metrics: Vec<Metric>,
+    measures: Measures,
+    search: Search,
+}
+
+impl Plan {
+    /// Errors are words: they say where and of which method.
+    fn run(&self, sets: Vec<Set<'_>>, watch: &dyn Watch) -> Result<Comparison, String> {
+        let results = sets.into_iter().map(|set| self.one(set, watch));
+        let results = results.collect::<Result<Vec<_>, _>>()?;
+        Comparison::new(self.metrics.clone(), results).map_err(|e| e.to_string())
+    }
+
+    fn one(&self, set: Set<'_>, watch: &dyn Watch) -> Result<DatasetResult, String> {
+        let name = set.name;
+        let wrong = |split: &'static str| move |e| format!("{name}, {split}: {e}");
+        let ((rows, scores), (test_rows, test_scores)) = (set.calib, set.test);
+        let calib = rows.dataset(self.kind, scores).map_err(wrong("calib"))?;
+        let test = test_rows.dataset(self.kind, test_scores);
+        let test = test.map_err(wrong("test"))?;
+        let methods = self.methods.iter().map(|method| {
+            let result = self.method(method, &calib, &test, watch);
+            result.map_err(|e| format!("{name}, {}: {e}", method.key()))
+        });
+        Ok(DatasetResult {
+            name: name.to_owned(),
+            n_calib: calib.rows(),
+            n_test: test.rows(),
+            classes: test.classes(),
+            methods: methods.collect::<Result<_, _>>()?,
+        })
+    }
+
+    fn method(
+        &self,
+        method: &Method,
+        calib: &Dataset<'_>,
+        test: &Dataset<'_>,
+        watch: &dyn Watch,
+    ) -> ordercal::Result<MethodResult> {
+        let start = Instant::now();
+        let found = search(method, calib, &self.search, watch)?;
+        let seconds = start.elapsed().as_secs_f64();
+        let measured = measure(&found.fitted.model, test, &self.measures)?;
+        Ok(MethodResult::new(&found, &measured, Some(seconds)))
+    }
+}
