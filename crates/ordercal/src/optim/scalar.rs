@@ -68,16 +68,18 @@ pub(crate) fn minimize<E>(
         // A step towards the minimum, by the sign of the slope even where there is no curvature to trust.
         let newton = local.slope / local.curvature.max(0.0);
         let mut next = (at - newton.clamp(-MAX_STEP, MAX_STEP)).clamp(first, last);
+        let mut newtons = newton.abs() <= MAX_STEP && first < next && next < last;
         // Both ends of the bracket have been looked at, except those where it began.
         if next <= low && low > first || next >= high && high < last {
             next = 0.5 * (low + high);
+            newtons = false;
         }
         let step = next - at;
         if step.abs() <= tolerance {
             return Ok(finish(StopReason::Converged));
         }
         if let Some(before) = before
-            && step == -newton
+            && newtons
         {
             let growth = (step.abs() / (before * before)).max(1.0);
             if growth * step * step <= tolerance {

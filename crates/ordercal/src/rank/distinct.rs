@@ -6,6 +6,9 @@
 //! of the scores. Rounding to 32 bits never swaps two numbers, so what is left to look for are different
 //! scores with equal results, and those are found by a hash table instead of a sort.
 
+// Equality to the last bit is what this is about.
+#![allow(clippy::float_cmp)]
+
 use super::round::Bounds;
 use crate::data::ScoreKind;
 use crate::math::simd::vectorized;
