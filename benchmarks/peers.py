@@ -298,6 +298,8 @@ def main() -> None:
         found = run()
         seconds = time.perf_counter() - start
         result = result_of(found) if request.get("result") else None
+        if result != result:  # JSON has no NaN.
+            result = None
         print(json.dumps({"seconds": seconds, "result": result}), file=answers, flush=True)
 
 

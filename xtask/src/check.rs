@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 /// What is run, each with what to call it. All of it in the development profile: a second one would compile
 /// everything a second time.
-const STEPS: [(&str, &[&str]); 9] = [
+const STEPS: [(&str, &[&str]); 10] = [
     ("format", &["fmt", "--all", "--check"]),
     (
         "lints",
@@ -32,6 +32,10 @@ const STEPS: [(&str, &[&str]); 9] = [
     ("build", &["test", "--no-run"]),
     ("example", &["run", "--example", "calibrate"]),
     ("doc tests", &["test", "--doc", "--no-fail-fast"]),
+    (
+        "benchmarks, each once",
+        &["test", "--package", "ordercal", "--bench", "kernels"],
+    ),
     ("browser", &["xtask", "browser", "--built"]),
     ("python", &["xtask", "python"]),
     // Last, so that the output ends with the counts.

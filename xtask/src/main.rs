@@ -11,6 +11,7 @@ mod picture;
 mod python;
 mod quality;
 mod reference_metrics;
+mod scaling;
 mod speed;
 
 use std::path::{Path, PathBuf};
@@ -44,10 +45,12 @@ cargo xtask COMMAND
           [--only TEXT]        with DIR on the bundles *.npz there, else on generated data. The whole of
                                it writes benchmarks/results.md. Runs each N times (default 5); only
                                work whose name contains TEXT
+  scaling [DIR]                time fits of every method against rows, classes and threads, and measure
+                               memory; writes scaling.md with figures into DIR (default docs)
   hammer [--rows N] [--seed S] the order promise on N hostile rows (default 1000000)";
 
 /// What only makes sense in a program that was optimised.
-const MEASURING: [&str; 4] = ["bench", "quality", "speed", "hammer"];
+const MEASURING: [&str; 5] = ["bench", "quality", "scaling", "speed", "hammer"];
 
 /// Runs the same command in a release build: only those who measure have to wait for one.
 fn optimised(args: &[String]) -> Result<()> {
@@ -111,6 +114,7 @@ fn main() -> Result<()> {
                 .unwrap_or_else(|| vec![ordercal::Svs::default().into()]);
             speed::run(options.rows.unwrap_or(25_000), options.classes, &methods)
         }
+        "scaling" => scaling::run(options.directory.as_deref().unwrap_or("docs".as_ref())),
         "hammer" => hammer::run(options.rows.unwrap_or(1_000_000), options.seed),
         other => bail!("there is no command {other}\n{HELP}"),
     }

@@ -183,6 +183,7 @@ fn functions_and_sweeps_are_drawn_with_their_counts() {
         title: "a sweep".to_owned(),
         x_name: "λ".to_owned(),
         logarithmic: true,
+        logarithmic_y: false,
         x_ticks: vec![(0.001, "0.001".to_owned()), (10.0, "10".to_owned())],
         panels: vec![LinePanel {
             name: "nll".to_owned(),

@@ -89,7 +89,7 @@ impl Settings {
         match peers {
             None => {
                 for _ in 0..self.repeats {
-                    ours.push(work.run(set)?.seconds);
+                    ours.push(turn(|| Ok(work.run(set)?.seconds))?);
                 }
             }
             Some(peers) => {
@@ -98,14 +98,28 @@ impl Settings {
                 }
                 for _ in 0..self.repeats {
                     for (place, (peer, _)) in work.peers.iter().enumerate() {
-                        theirs[place].push(peers.run(peer, &set.folder, false)?.seconds);
+                        let run = || Ok(peers.run(peer, &set.folder, false)?.seconds);
+                        theirs[place].push(turn(run)?);
                     }
                     // Threads of the peers may wait for work by spinning for a moment.
                     std::thread::sleep(Duration::from_millis(100));
-                    ours.push(work.run(set)?.seconds);
+                    ours.push(turn(|| Ok(work.run(set)?.seconds))?);
                 }
             }
         }
         Ok(Line::new(work, &first, &mut ours, &mut theirs, &results))
     }
+}
+
+/// One turn of one side. What takes a moment only is run a few times, and the shortest counts: threads and caches
+/// that have to wake up after the other side's turn would be most of it.
+fn turn(mut run: impl FnMut() -> Result<f64>) -> Result<f64> {
+    let mut shortest = run()?;
+    for _ in 0..4 {
+        if shortest > 0.1 {
+            break;
+        }
+        shortest = shortest.min(run()?);
+    }
+    Ok(shortest)
 }

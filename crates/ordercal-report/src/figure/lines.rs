@@ -50,6 +50,8 @@ pub struct LineFigure {
     pub x_name: String,
     /// Whether it is spread by its logarithm.
     pub logarithmic: bool,
+    /// Whether the quantities are.
+    pub logarithmic_y: bool,
     /// Where numbers are written, and which.
     pub x_ticks: Vec<(f64, String)>,
     /// The panels.
@@ -92,8 +94,11 @@ impl LineFigure {
                 top,
                 width: INNER,
                 height: HEIGHT,
-                x: self.horizontal(points().map(|p| p.x)),
-                y: Scale::around(spread.flat_map(|p| [p.low, p.high, p.y])),
+                x: axis(self.logarithmic, points().map(|p| p.x)),
+                y: axis(
+                    self.logarithmic_y,
+                    spread.flat_map(|p| [p.low, p.high, p.y]),
+                ),
             };
             frame.draw(&mut canvas, 5);
             canvas.strong((frame.left, top - 10.0), Anchor::Start, &panel.name);
@@ -110,18 +115,18 @@ impl LineFigure {
         canvas.text(at, Anchor::End, theme.muted, SMALL, &self.note);
         Ok(canvas.finish())
     }
+}
 
-    fn horizontal(&self, values: impl Iterator<Item = f64>) -> Scale {
-        if !self.logarithmic {
-            return Scale::around(values);
-        }
-        let Scale::Linear { low, high } = Scale::around(values.map(f64::ln)) else {
-            unreachable!("values are surrounded evenly");
-        };
-        Scale::Log {
-            low: low.exp(),
-            high: high.exp(),
-        }
+fn axis(logarithmic: bool, values: impl Iterator<Item = f64>) -> Scale {
+    if !logarithmic {
+        return Scale::around(values);
+    }
+    let Scale::Linear { low, high } = Scale::around(values.map(f64::ln)) else {
+        unreachable!("values are surrounded evenly");
+    };
+    Scale::Log {
+        low: low.exp(),
+        high: high.exp(),
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::apply::Block;
 use crate::data::Dataset;
 use crate::error::Result;
-use crate::math::exp::exp_f32;
+use crate::math::exp::{exp_f32, ln_f64};
 use crate::math::simd::vectorized;
 use crate::math::softmax;
 use crate::optim::StopReason;
@@ -337,6 +337,68 @@ fn moments(z: &[f32], e: &[f32]) -> [f64; 3] {
     moments
 }
 
+/// Rows below this are turned on their side: a vector holds one class of many rows.
+const SHORT: usize = 24;
+
+/// [`rows_nll`] of as many short rows as a vector has lanes, added to `sums`.
+#[inline(always)]
+fn tile_nll(
+    scores: &[f32],
+    beta: f32,
+    labels: &[u32],
+    weights: &[f64],
+    z: &mut [f32],
+    e: &mut [f32],
+    sums: &mut [f64; 3],
+) {
+    let (z, e) = (&mut z[..scores.len()], &mut e[..scores.len()]);
+    let classes = scores.len() / LANES;
+    let mut tops = [f32::NEG_INFINITY; LANES];
+    for (class, z) in z.chunks_exact_mut(LANES).enumerate() {
+        for lane in 0..LANES {
+            let score = scores[lane * classes + class];
+            z[lane] = score;
+            tops[lane] = if score > tops[lane] {
+                score
+            } else {
+                tops[lane]
+            };
+        }
+    }
+    let (mut zeroth, mut first, mut second) =
+        ([0.0_f64; LANES], [0.0_f64; LANES], [0.0_f64; LANES]);
+    for (z, e) in z.chunks_exact_mut(LANES).zip(e.chunks_exact_mut(LANES)) {
+        for lane in 0..LANES {
+            // Masked classes weigh nothing, but 0 · −∞ would.
+            z[lane] = (z[lane] - tops[lane]).max(f32::MIN);
+            e[lane] = exp_f32(beta * z[lane]);
+        }
+        for lane in 0..LANES {
+            let (z, e) = (f64::from(z[lane]), f64::from(e[lane]));
+            zeroth[lane] += e;
+            first[lane] += e * z;
+            second[lane] += e * z * z;
+        }
+    }
+    let mut label_z = [0.0_f64; LANES];
+    for lane in 0..LANES {
+        label_z[lane] = f64::from(z[labels[lane] as usize * LANES + lane]);
+    }
+    let mut at = [[0.0_f64; LANES]; 3];
+    for lane in 0..LANES {
+        let (mean, square) = (first[lane] / zeroth[lane], second[lane] / zeroth[lane]);
+        let variance = square - mean * mean;
+        at[0][lane] = weights[lane] * (ln_f64(zeroth[lane]) - f64::from(beta) * label_z[lane]);
+        at[1][lane] = weights[lane] * (mean - label_z[lane]);
+        at[2][lane] = weights[lane] * if variance > 0.0 { variance } else { 0.0 };
+    }
+    for (sum, at) in sums.iter_mut().zip(at) {
+        for value in at {
+            *sum += value;
+        }
+    }
+}
+
 /// Logarithms of sums up to a product of this are taken together.
 const LARGE: f64 = 1e200;
 
@@ -353,6 +415,15 @@ vectorized! {
         e: &mut [f32],
     ) -> [f64; 3] {
         let classes = scores.len() / labels.len();
+        let tiled = if classes < SHORT { labels.len() - labels.len() % LANES } else { 0 };
+        let mut sums = [0.0; 3];
+        for first in (0..tiled).step_by(LANES) {
+            let scores = &scores[first * classes..][..LANES * classes];
+            let weights = weights.get(first..first + LANES).unwrap_or(&[1.0; LANES]);
+            tile_nll(scores, beta, &labels[first..first + LANES], weights, z, e, &mut sums);
+        }
+        let scores = &scores[tiled * classes..];
+        let (labels, weights) = (&labels[tiled..], weights.get(tiled..).unwrap_or(&[]));
         let (z, e) = (&mut z[..scores.len()], &mut e[..scores.len()]);
         for (scores, z) in scores.chunks_exact(classes).zip(z.chunks_exact_mut(classes)) {
             let top = softmax::top(scores);
@@ -365,7 +436,6 @@ vectorized! {
         for (e, &z) in e.iter_mut().zip(&*z) {
             *e = exp_f32(beta * z);
         }
-        let mut sums = [0.0; 3];
         let mut product = 1.0;
         for (row, (z, e)) in z.chunks_exact(classes).zip(e.chunks_exact(classes)).enumerate() {
             let [sum, first, second] = moments(z, e);
@@ -443,6 +513,42 @@ mod tests {
                     (curvature - (right - 2.0 * middle + left) / (h * h)).abs()
                         < 1e-2 * curvature.max(0.1)
                 );
+            }
+        }
+    }
+
+    #[test]
+    fn many_rows_are_the_sum_of_single_ones() {
+        let mut rng = Rng::new(42);
+        for classes in [2, 3, 10, 23, 24, 40] {
+            for rows in [1, 15, 16, 37] {
+                let mut scores: Vec<f32> = (0..rows * classes)
+                    .map(|_| (rng.normal() * 4.0) as f32)
+                    .collect();
+                if classes > 2 {
+                    scores[classes - 1] = f32::NEG_INFINITY;
+                }
+                let labels: Vec<u32> = (0..rows)
+                    .map(|_| rng.below(classes.min(2)) as u32)
+                    .collect();
+                let weights: Vec<f64> = (0..rows).map(|_| rng.uniform() * 3.0).collect();
+                let (mut z, mut e) = (vec![0.0; scores.len()], vec![0.0; scores.len()]);
+                for weights in [&weights[..], &[]] {
+                    let mut exact = [0.0; 3];
+                    for (row, scores) in scores.chunks_exact(classes).enumerate() {
+                        let label = labels[row] as usize;
+                        let one = row_nll(scores, 0.8, label, &mut z, &mut e);
+                        let weight = weights.get(row).copied().unwrap_or(1.0);
+                        exact
+                            .iter_mut()
+                            .zip(one)
+                            .for_each(|(sum, v)| *sum += weight * v);
+                    }
+                    let all = rows_nll(&scores, 0.8, &labels, weights, &mut z, &mut e);
+                    for (all, exact) in all.iter().zip(exact) {
+                        assert!((all - exact).abs() < 1e-10 * exact.abs().max(1.0));
+                    }
+                }
             }
         }
     }

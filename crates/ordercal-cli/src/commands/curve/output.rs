@@ -159,6 +159,7 @@ fn figure(sweep: &Sweep) -> LineFigure {
         title,
         x_name: x_name.to_owned(),
         logarithmic: sweep.over == Over::OdirLambda,
+        logarithmic_y: false,
         x_ticks,
         panels: panels.collect(),
         note: format!(

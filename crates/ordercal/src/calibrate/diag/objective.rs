@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use crate::data::Dataset;
-use crate::math::exp::{exp_f32, multiplier_f64};
+use crate::math::exp::{exp_f32, ln_f64, multiplier_f64};
 use crate::math::grid::{Gathered, Grid, Increasing};
 use crate::math::simd::vectorized;
 use crate::nn::mlp::{Buffers, Shape};
@@ -135,6 +135,8 @@ pub(super) struct Pass<'a> {
     /// Where each score lies on the grid, which never changes during a fit.
     pieces: Vec<u16>,
     along: Vec<f32>,
+    /// Each row's share of the whole weight; one for all if rows count alike.
+    shares: Vec<f64>,
     function: Increasing,
     parts: Vec<Part>,
     pub(super) nll: f64,
@@ -175,10 +177,16 @@ impl<'a> Pass<'a> {
         };
         // Small data is not worth sixteen grids of sums.
         let parts = scores.len().div_ceil(8 * grid.intervals).clamp(1, PARTS);
+        let total = data.total_weight();
+        let shares = match data.weights() {
+            Some(weights) => weights.iter().map(|w| w / total).collect(),
+            None => vec![1.0 / total],
+        };
         Self {
             data,
             pieces,
             along,
+            shares,
             function: Increasing::new(grid, &vec![1.0; grid.nodes()]),
             parts: (0..parts).map(|_| part()).collect(),
             nll: 0.0,
@@ -191,19 +199,28 @@ impl<'a> Pass<'a> {
         let (data, classes) = (self.data, self.data.classes());
         let rows = data.rows().div_ceil(self.parts.len());
         let (pieces, along, function) = (&self.pieces, &self.along, &self.function);
-        let total = data.total_weight();
+        let shares = &self.shares[..];
         self.parts
             .par_iter_mut()
             .enumerate()
             .for_each(|(index, part)| {
                 part.gathered.clear();
-                part.nll = 0.0;
-                for row in (index * rows)..((index + 1) * rows).min(data.rows()) {
-                    let here = row * classes..(row + 1) * classes;
-                    let label = data.labels()[row] as usize;
-                    let weight = data.weight(row) / total;
-                    part.add(function, &pieces[here.clone()], &along[here], label, weight);
-                }
+                let first = (index * rows).min(data.rows());
+                let end = (first + rows).min(data.rows());
+                let cells = first * classes..end * classes;
+                let rows = Rows {
+                    pieces: &pieces[cells.clone()],
+                    along: &along[cells],
+                    labels: &data.labels()[first..end],
+                    shares: shares.get(first..end).unwrap_or(shares),
+                };
+                let Part {
+                    gathered,
+                    values,
+                    exponentials,
+                    nll,
+                } = part;
+                *nll = add_rows(&rows, function, values, exponentials, gathered);
             });
         let (first, others) = self.parts.split_first_mut().expect("at least one part");
         for part in others {
@@ -217,68 +234,82 @@ impl<'a> Pass<'a> {
     }
 }
 
-impl Part {
-    fn add(
-        &mut self,
+const LANES: usize = 16;
+
+/// The rows that a part works on.
+struct Rows<'a> {
+    pieces: &'a [u16],
+    along: &'a [f32],
+    labels: &'a [u32],
+    /// Each row's share of the whole; one for all if there is only one.
+    shares: &'a [f64],
+}
+
+vectorized! {
+    /// Adds the NLL of some rows, and its gradient on the values of f̄. `values` and `exponentials` are scratch for
+    /// one row.
+    fn add_rows(
+        rows: &Rows<'_>,
         function: &Increasing,
-        pieces: &[u16],
-        along: &[f32],
-        label: usize,
-        weight: f64,
-    ) {
-        for ((value, &piece), &along) in self.values.iter_mut().zip(pieces).zip(along) {
-            *value = function.read(usize::from(piece), f64::from(along));
-        }
-        let (top, sum) = exponentials(&self.values, &mut self.exponentials);
-        self.nll += weight * (sum.ln() - (self.values[label] - top));
-        let scale = weight / sum;
-        for ((&piece, &along), &e) in pieces.iter().zip(along).zip(&self.exponentials) {
-            if e > 0.0 {
-                self.gathered
-                    .add(usize::from(piece), f64::from(along), scale * f64::from(e));
+        values: &mut [f64],
+        exponentials: &mut [f32],
+        gathered: &mut Gathered,
+    ) -> f64 {
+        let classes = values.len();
+        let all = rows.pieces.chunks_exact(classes).zip(rows.along.chunks_exact(classes));
+        let mut nll = 0.0;
+        for (row, (pieces, along)) in all.enumerate() {
+            let label = rows.labels[row] as usize;
+            let share = if rows.shares.len() == 1 { rows.shares[0] } else { rows.shares[row] };
+            for ((value, &piece), &along) in values.iter_mut().zip(pieces).zip(along) {
+                *value = function.read(usize::from(piece), f64::from(along));
             }
+            let (top, sum) = exponentiate(values, exponentials);
+            nll += share * (ln_f64(sum) - (values[label] - top));
+            let scale = share / sum;
+            for ((&piece, &along), &e) in pieces.iter().zip(along).zip(&*exponentials) {
+                if e > 0.0 {
+                    gathered.add(usize::from(piece), f64::from(along), scale * f64::from(e));
+                }
+            }
+            gathered.add(usize::from(pieces[label]), f64::from(along[label]), -share);
         }
-        self.gathered
-            .add(usize::from(pieces[label]), f64::from(along[label]), -weight);
+        nll
     }
 }
 
-const LANES: usize = 16;
-
-vectorized! {
-    /// e^(v − max) of a row, with max and the sum.
-    fn exponentials(values: &[f64], exponentials: &mut [f32]) -> (f64, f64) {
-        let mut tops = [f64::NEG_INFINITY; LANES];
-        let mut chunks = values.chunks_exact(LANES);
-        for chunk in &mut chunks {
-            for (top, &value) in tops.iter_mut().zip(chunk) {
-                *top = if value > *top { value } else { *top };
-            }
+/// e^(v − max) of a row, with max and the sum.
+#[inline(always)]
+fn exponentiate(values: &[f64], exponentials: &mut [f32]) -> (f64, f64) {
+    let mut tops = [f64::NEG_INFINITY; LANES];
+    let mut chunks = values.chunks_exact(LANES);
+    for chunk in &mut chunks {
+        for (top, &value) in tops.iter_mut().zip(chunk) {
+            *top = if value > *top { value } else { *top };
         }
-        let mut top = f64::NEG_INFINITY;
-        for &value in tops.iter().chain(chunks.remainder()) {
-            top = if value > top { value } else { top };
-        }
-        let mut sums = [0.0_f64; LANES];
-        let mut chunks = values.chunks_exact(LANES);
-        let mut targets = exponentials.chunks_exact_mut(LANES);
-        for (values, exponentials) in (&mut chunks).zip(&mut targets) {
-            for lane in 0..LANES {
-                exponentials[lane] = exp_f32((values[lane] - top) as f32);
-                sums[lane] += f64::from(exponentials[lane]);
-            }
-        }
-        let rest = chunks.remainder().iter().zip(targets.into_remainder());
-        for (sum, (&value, e)) in sums.iter_mut().zip(rest) {
-            *e = exp_f32((value - top) as f32);
-            *sum += f64::from(*e);
-        }
-        let mut total = 0.0;
-        for sum in sums {
-            total += sum;
-        }
-        (top, total)
     }
+    let mut top = f64::NEG_INFINITY;
+    for &value in tops.iter().chain(chunks.remainder()) {
+        top = if value > top { value } else { top };
+    }
+    for (e, &value) in exponentials.iter_mut().zip(values) {
+        *e = exp_f32((value - top) as f32);
+    }
+    let mut sums = [0.0_f64; LANES];
+    let mut chunks = exponentials.chunks_exact(LANES);
+    for chunk in &mut chunks {
+        for (sum, &e) in sums.iter_mut().zip(chunk) {
+            *sum += f64::from(e);
+        }
+    }
+    for (sum, &e) in sums.iter_mut().zip(chunks.remainder()) {
+        *sum += f64::from(e);
+    }
+    let mut total = 0.0;
+    for sum in sums {
+        total += sum;
+    }
+    (top, total)
 }
 
 #[cfg(test)]
