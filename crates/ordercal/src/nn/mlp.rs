@@ -58,7 +58,13 @@ impl Shape {
         2 * self.layers().map(|(i, o)| i * o).sum::<usize>()
     }
 
-    fn layers(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+    /// The widths of inputs, hidden layers and outputs.
+    pub(crate) fn widths(&self) -> &[usize] {
+        &self.widths
+    }
+
+    /// Inputs and outputs of each layer.
+    pub(crate) fn layers(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         self.widths.windows(2).map(|w| (w[0], w[1]))
     }
 

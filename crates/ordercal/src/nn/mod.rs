@@ -3,4 +3,5 @@
 pub(crate) mod head;
 pub(crate) mod input;
 pub(crate) mod mlp;
+mod narrow;
 pub(crate) mod train;

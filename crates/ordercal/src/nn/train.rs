@@ -9,9 +9,10 @@ use rayon::prelude::*;
 
 use super::head::{RowScratch, free_row, sorted_row};
 use super::mlp::{Buffers, Shape};
+use super::narrow;
 use crate::error::Result;
 use crate::math::simd::vectorized;
-use crate::optim::adam::AdamState;
+use crate::optim::adam::{AdamState, PART};
 use crate::optim::lbfgs::Step;
 use crate::optim::{Adam, EarlyStopping, Lbfgs, Optimizer, StopReason};
 use crate::rng::Rng;
@@ -21,8 +22,8 @@ use crate::traits::{Watch, tell};
 const PIECE: usize = 128;
 /// Pieces worked on at once; bounds the memory for gradients.
 const PIECES: usize = 8;
-/// Below this many operations, handing work to another thread costs more than it saves.
-const WORTH_SHARING: usize = 4_000_000;
+/// Below this many operations, handing some of them to another thread costs more than it saves.
+const WORTH_SHARING: usize = 8_000_000;
 /// The relative precision of a loss whose terms are computed in 32 bits.
 const NOISE: f64 = 1e-8;
 
@@ -60,11 +61,21 @@ pub(crate) struct NetworkLoss {
 
 /// One piece's buffers.
 struct Lane {
-    inputs: Vec<f32>,
-    buffers: Buffers,
-    scratch: RowScratch,
+    room: Room,
     gradient: Vec<f32>,
     loss: f64,
+}
+
+/// Where a piece is worked on.
+enum Room {
+    /// By matrix products.
+    Wide {
+        inputs: Vec<f32>,
+        buffers: Buffers,
+        scratch: RowScratch,
+    },
+    /// By rows as vectors.
+    Narrow(narrow::Buffers),
 }
 
 /// What training settled on.
@@ -86,26 +97,89 @@ impl NetworkLoss {
         self.weights.as_ref().map_or(1.0, |w| w[row])
     }
 
+    /// Whether rows are better off as vectors than in matrix products.
+    fn is_narrow(&self) -> bool {
+        matches!(self.head, Head::Sorted { .. }) && narrow::suits(&self.shape)
+    }
+
+    /// Rows per piece.
+    fn piece_rows(&self) -> usize {
+        if self.is_narrow() {
+            narrow::ROWS
+        } else {
+            PIECE
+        }
+    }
+
     fn lane(&self) -> Lane {
+        let room = if self.is_narrow() {
+            Room::Narrow(narrow::Buffers::new(&self.shape))
+        } else {
+            Room::Wide {
+                inputs: vec![0.0; PIECE * self.classes],
+                buffers: self.shape.buffers(PIECE),
+                scratch: RowScratch::new(self.classes),
+            }
+        };
         Lane {
-            inputs: vec![0.0; PIECE * self.classes],
-            buffers: self.shape.buffers(PIECE),
-            scratch: RowScratch::new(self.classes),
+            room,
             gradient: vec![0.0; self.shape.params()],
             loss: 0.0,
         }
     }
 
-    /// Works on at most [`PIECE`] rows: their weighted loss, and its gradient if asked for.
+    /// Works on the rows of a piece: their weighted loss, and its gradient if asked for.
     fn piece(&self, params: &[f32], rows: &[u32], with_gradient: bool, lane: &mut Lane) {
+        let gradient = with_gradient.then_some(&mut lane.gradient[..]);
+        lane.loss = match (&mut lane.room, &self.head) {
+            (
+                Room::Narrow(buffers),
+                Head::Sorted {
+                    sorted,
+                    unit,
+                    label_ranks,
+                    possible,
+                },
+            ) => {
+                let source = narrow::Source {
+                    inputs: &self.inputs,
+                    sorted: sorted.as_deref(),
+                    unit: *unit,
+                    label_ranks,
+                    possible,
+                    weights: self.weights.as_deref(),
+                };
+                buffers.piece(&self.shape, params, &source, rows, gradient)
+            }
+            (Room::Narrow(_), Head::Free { .. }) => {
+                unreachable!("rows of a free head are not turned")
+            }
+            (
+                Room::Wide {
+                    inputs,
+                    buffers,
+                    scratch,
+                },
+                _,
+            ) => self.wide_piece(params, rows, inputs, buffers, scratch, gradient),
+        };
+    }
+
+    fn wide_piece(
+        &self,
+        params: &[f32],
+        rows: &[u32],
+        inputs: &mut [f32],
+        buffers: &mut Buffers,
+        scratch: &mut RowScratch,
+        gradient: Option<&mut [f32]>,
+    ) -> f64 {
         let classes = self.classes;
-        for (target, &row) in lane.inputs.chunks_exact_mut(classes).zip(rows) {
+        for (target, &row) in inputs.chunks_exact_mut(classes).zip(rows) {
             target.copy_from_slice(&self.inputs[row as usize * classes..][..classes]);
         }
-        let outputs = self
-            .shape
-            .forward(params, &lane.inputs, rows.len(), &mut lane.buffers);
-        lane.loss = 0.0;
+        let outputs = self.shape.forward(params, inputs, rows.len(), buffers);
+        let mut loss = 0.0;
         for (position, &row) in rows.iter().enumerate() {
             let row = row as usize;
             let z = &mut outputs[position * classes..][..classes];
@@ -119,30 +193,25 @@ impl NetworkLoss {
                 } => {
                     let y = match sorted {
                         Some(sorted) => &sorted[row * classes..],
-                        None => &lane.inputs[position * classes..],
+                        None => &inputs[position * classes..],
                     };
                     let y = &y[..possible[row] as usize];
                     let rank = label_ranks[row] as usize;
-                    sorted_row(z, y, *unit, rank, weight, &mut lane.scratch)
+                    sorted_row(z, y, *unit, rank, weight, scratch)
                 }
                 Head::Free { scores, labels } => {
                     let scores = &scores[row * classes..][..classes];
                     free_row(z, scores, labels[row] as usize, weight)
                 }
             };
-            lane.loss += weight * nll;
+            loss += weight * nll;
         }
-        if with_gradient {
-            lane.gradient.fill(0.0);
-            let Lane {
-                inputs,
-                buffers,
-                gradient,
-                ..
-            } = lane;
+        if let Some(gradient) = gradient {
+            gradient.fill(0.0);
             self.shape
                 .backward(params, inputs, rows.len(), buffers, gradient);
         }
+        loss
     }
 }
 
@@ -150,17 +219,22 @@ impl NetworkLoss {
 struct Worker<'a> {
     loss: &'a NetworkLoss,
     lanes: Vec<Lane>,
-    /// Whether a piece is worth a thread of its own.
+    /// Rows per piece.
+    piece: usize,
+    /// Whether the pieces that are worked on at once are worth several threads.
     share: bool,
 }
 
 impl<'a> Worker<'a> {
     fn new(loss: &'a NetworkLoss, batch: usize) -> Self {
-        let pieces = batch.div_ceil(PIECE).clamp(1, PIECES);
-        let work = 3 * (loss.shape.flops() + 60 * loss.classes) * PIECE.min(batch);
+        let piece = loss.piece_rows();
+        let pieces = batch.div_ceil(piece).clamp(1, PIECES);
+        let rows = batch.min(pieces * piece);
+        let work = 3 * (loss.shape.flops() + 60 * loss.classes) * rows;
         Self {
             loss,
             lanes: (0..pieces).map(|_| loss.lane()).collect(),
+            piece,
             share: work >= WORTH_SHARING,
         }
     }
@@ -169,32 +243,39 @@ impl<'a> Worker<'a> {
     fn work(&mut self, params: &[f32], rows: &[u32], with_gradient: bool) -> usize {
         let loss = self.loss;
         let run = |(lane, rows): (&mut Lane, &[u32])| loss.piece(params, rows, with_gradient, lane);
-        if self.share && rows.len() > PIECE {
+        let piece = self.piece;
+        if self.share && rows.len() > piece {
             self.lanes
                 .par_iter_mut()
-                .zip(rows.par_chunks(PIECE))
+                .zip(rows.par_chunks(piece))
                 .with_max_len(1)
                 .for_each(run);
         } else {
-            self.lanes.iter_mut().zip(rows.chunks(PIECE)).for_each(run);
+            self.lanes.iter_mut().zip(rows.chunks(piece)).for_each(run);
         }
-        rows.len().div_ceil(PIECE)
+        rows.len().div_ceil(piece)
     }
 
     fn capacity(&self) -> usize {
-        self.lanes.len() * PIECE
+        self.lanes.len() * self.piece
     }
 
     /// The weighted loss of a batch and, in `gradient`, its gradient, both times `scale`.
     fn batch(&mut self, params: &[f32], rows: &[u32], scale: f64, gradient: &mut [f32]) -> f64 {
-        gradient.fill(0.0);
         let mut loss = 0.0;
-        for rows in rows.chunks(self.capacity()) {
+        for (round, rows) in rows.chunks(self.capacity()).enumerate() {
             let used = self.work(params, rows, true);
-            for lane in &self.lanes[..used] {
-                loss += lane.loss;
-                add_scaled(gradient, scale as f32, &lane.gradient);
-            }
+            let lanes = &self.lanes[..used];
+            loss += lanes.iter().map(|lane| lane.loss).sum::<f64>();
+            in_parts(gradient, |first, gradient| {
+                if round == 0 {
+                    gradient.fill(0.0);
+                }
+                for lane in lanes {
+                    let part = &lane.gradient[first..first + gradient.len()];
+                    add_scaled(gradient, scale as f32, part);
+                }
+            });
         }
         loss * scale
     }
@@ -230,6 +311,16 @@ impl NetworkLoss {
     fn total_weight(&self, rows: &[u32]) -> f64 {
         let sum: f64 = rows.iter().map(|&row| self.weight(row as usize)).sum();
         sum.max(f64::MIN_POSITIVE)
+    }
+}
+
+/// Works on many numbers in parts, on all cores if there are enough of them; `work` is told where a part begins.
+fn in_parts(values: &mut [f32], work: impl Fn(usize, &mut [f32]) + Sync) {
+    if values.len() < 2 * PART {
+        work(0, values);
+    } else {
+        let parts = values.par_chunks_mut(PART).enumerate();
+        parts.for_each(|(place, part)| work(place * PART, part));
     }
 }
 

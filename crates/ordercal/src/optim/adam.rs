@@ -1,5 +1,6 @@
 //! Adam (Kingma and Ba), with the L2 penalty added to the gradient as PyTorch's Adam does.
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -120,6 +121,9 @@ impl Adam {
     }
 }
 
+/// Parameters that a thread takes on at once, where there are several times as many.
+pub(crate) const PART: usize = 32 * 1024;
+
 /// The running means of a fit.
 pub(crate) struct AdamState {
     mean: Vec<f32>,
@@ -156,13 +160,27 @@ impl AdamState {
             epsilon: settings.epsilon as f32,
             lambda: lambda as f32,
         };
-        update(
-            &constants,
-            gradient,
-            params,
-            &mut self.mean,
-            &mut self.square,
-        );
+        if params.len() < 2 * PART {
+            update(
+                &constants,
+                gradient,
+                params,
+                &mut self.mean,
+                &mut self.square,
+            );
+            return;
+        }
+        let running = self
+            .mean
+            .par_chunks_mut(PART)
+            .zip(self.square.par_chunks_mut(PART));
+        let all = params
+            .par_chunks_mut(PART)
+            .zip(gradient.par_chunks(PART))
+            .zip(running);
+        all.for_each(|((params, gradient), (mean, square))| {
+            update(&constants, gradient, params, mean, square);
+        });
     }
 }
 

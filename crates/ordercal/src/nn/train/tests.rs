@@ -113,13 +113,13 @@ fn gradients_agree_with_differences_of_the_slow_writing() {
         let (classes, hidden) = (5, [6, 4]);
         let widths = [5, 6, 4, 5];
         // More rows than a piece, so that pieces are added up.
-        let loss = problem(&mut rng, 150, classes, &hidden, wiring);
+        let loss = problem(&mut rng, 300, classes, &hidden, wiring);
         let params: Vec<f32> = (0..loss.shape.params())
             .map(|_| (0.7 * rng.normal()) as f32)
             .collect();
         let wide: Vec<f64> = params.iter().map(|&p| f64::from(p)).collect();
-        let rows: Vec<u32> = (0..150).collect();
-        let mut worker = Worker::new(&loss, 150);
+        let rows: Vec<u32> = (0..300).collect();
+        let mut worker = Worker::new(&loss, 300);
         let (mut narrow, mut summed) = (vec![0.0; params.len()], vec![0.0; params.len()]);
         let value = worker.batch(&params, &rows, 1.0, &mut narrow);
         let again = worker.all(&params, &rows, 1.0, &mut summed);
@@ -143,6 +143,48 @@ fn gradients_agree_with_differences_of_the_slow_writing() {
                 (f64::from(narrow[i]) - difference).abs() < 1e-4 * norm,
                 "wiring {wiring}, parameter {i}"
             );
+        }
+    }
+}
+
+#[test]
+fn rows_as_vectors_agree_with_matrix_products() {
+    let mut rng = Rng::new(64);
+    for (classes, hidden) in [
+        (2, vec![1]),
+        (3, vec![7, 5]),
+        (17, vec![20]),
+        (40, vec![50]),
+    ] {
+        for (wiring, count) in [(0, 128), (1, 100), (0, 1)] {
+            let loss = problem(&mut rng, 130, classes, &hidden, wiring);
+            assert!(loss.is_narrow());
+            let params: Vec<f32> = (0..loss.shape.params())
+                .map(|_| (0.5 * rng.normal()) as f32)
+                .collect();
+            let rows: Vec<u32> = (0..count).map(|_| rng.below(130) as u32).collect();
+            let mut narrow = loss.lane();
+            // What an earlier piece left must not matter.
+            loss.piece(&params, &(0..130).collect::<Vec<u32>>(), true, &mut narrow);
+            loss.piece(&params, &rows, true, &mut narrow);
+            let mut wide = Lane {
+                room: Room::Wide {
+                    inputs: vec![0.0; PIECE * classes],
+                    buffers: loss.shape.buffers(PIECE),
+                    scratch: RowScratch::new(classes),
+                },
+                gradient: vec![0.0; params.len()],
+                loss: 0.0,
+            };
+            loss.piece(&params, &rows, true, &mut wide);
+            assert!((narrow.loss - wide.loss).abs() < 1e-5 * wide.loss.max(1.0));
+            let norm = wide.gradient.iter().map(|g| g * g).sum::<f32>().sqrt();
+            for (i, (a, b)) in narrow.gradient.iter().zip(&wide.gradient).enumerate() {
+                assert!(
+                    (a - b).abs() <= 1e-5 * norm,
+                    "{classes} classes, {i}: {a} and {b}"
+                );
+            }
         }
     }
 }
