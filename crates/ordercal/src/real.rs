@@ -23,6 +23,8 @@ pub trait Real:
     fn from_f64(value: f64) -> Self;
     /// Rounds many, held within bounds; `-inf` stays.
     fn round_all(values: &[f64], bounds: (f64, f64), output: &mut [Self]);
+    /// Rounds many that are 0 to 1.
+    fn round_probs(values: &[f64], output: &mut [Self]);
     /// The numbers themselves, if they are of 32 bits.
     fn narrow(values: &[Self]) -> Option<&[f32]>;
     /// Exact.
@@ -51,6 +53,14 @@ vectorized! {
 }
 
 vectorized! {
+    fn narrow_probs(values: &[f64], output: &mut [f32]) {
+        for (output, &value) in output.iter_mut().zip(values) {
+            *output = value as f32;
+        }
+    }
+}
+
+vectorized! {
     fn hold_all(values: &[f64], bounds: (f64, f64), output: &mut [f64]) {
         for (output, &value) in output.iter_mut().zip(values) {
             *output = held(value, bounds) + 0.0;
@@ -68,6 +78,10 @@ impl Real for f32 {
 
     fn round_all(values: &[f64], bounds: (f64, f64), output: &mut [Self]) {
         narrow_all(values, bounds, output);
+    }
+
+    fn round_probs(values: &[f64], output: &mut [Self]) {
+        narrow_probs(values, output);
     }
 
     fn narrow(values: &[Self]) -> Option<&[f32]> {
@@ -103,6 +117,10 @@ impl Real for f64 {
 
     fn round_all(values: &[f64], bounds: (f64, f64), output: &mut [Self]) {
         hold_all(values, bounds, output);
+    }
+
+    fn round_probs(values: &[f64], output: &mut [Self]) {
+        output.copy_from_slice(values);
     }
 
     fn narrow(_: &[Self]) -> Option<&[f32]> {

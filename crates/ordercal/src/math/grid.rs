@@ -110,7 +110,10 @@ vectorized! {
 }
 
 /// What a piece is: its value where it is anchored, and what a step and a squared step along it add.
+///
+/// Aligned, so that none lies across two lines of the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[repr(align(32))]
 struct Piece {
     value: f64,
     slope: f64,

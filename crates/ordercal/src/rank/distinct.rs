@@ -70,11 +70,14 @@ vectorized! {
 
 /// Rounds results whose order is right; [`Twins`] then tells which rows rounding has broken.
 pub(crate) fn round_all<T: Real>(kind: ScoreKind, values: &[f64], output: &mut [T]) {
-    let bounds = match kind {
-        ScoreKind::Probs => Bounds::of_probs::<T>(),
-        ScoreKind::Logits | ScoreKind::LogProbs => Bounds::of_logits::<T>(),
-    };
-    T::round_all(values, (bounds.lowest, bounds.highest), output);
+    match kind {
+        // As the softmax leaves them, they are within bounds.
+        ScoreKind::Probs => T::round_probs(values, output),
+        ScoreKind::Logits | ScoreKind::LogProbs => {
+            let bounds = Bounds::of_logits::<T>();
+            T::round_all(values, (bounds.lowest, bounds.highest), output);
+        }
+    }
 }
 
 /// Finds different scores with equal results.
