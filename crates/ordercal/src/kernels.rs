@@ -62,9 +62,10 @@ pub fn softmax(row: &mut [f64]) {
     softmax::probabilities(row);
 }
 
-/// The NLL of all rows at a temperature of 1, with its derivatives.
-pub fn temperature_pass(data: &Dataset<'_>) -> f64 {
-    ts::mean_nll(data, 1.0).value
+/// The NLL of all rows with its derivatives, ready to be evaluated again and again.
+pub fn temperature_pass<'a>(data: &'a Dataset<'a>) -> impl FnMut() -> f64 + 'a {
+    let likelihood = ts::Likelihood::new(data);
+    move || likelihood.at(0.5).value
 }
 
 /// Loss and gradient of `diag`, ready to be evaluated again and again.

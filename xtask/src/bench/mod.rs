@@ -34,11 +34,12 @@ pub fn run(settings: &Settings) -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
     let root = root.context("xtask lies in the workspace")?;
     let folder = root.join("target/bench");
+    // First: the peers take a moment to import all that they need.
+    let limits = Limits::measure();
     let mut peers = match settings.peers {
         true => Some(Peers::start(root)?),
         false => None,
     };
-    let limits = Limits::measure();
     let versions = peers.as_ref().map_or(Vec::new(), |p| p.versions.clone());
     let mut table = Table::new(&limits, versions, settings.repeats);
     println!("{}", table.heading());

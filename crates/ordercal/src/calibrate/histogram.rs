@@ -108,7 +108,7 @@ impl Calibrator for Histogram {
     }
 
     fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<(CurvesModel, FitReport)> {
-        let before = ts::mean_nll(data, 1.0).value;
+        let before = ts::plain_nll(data);
         let curves = fit_maps(data, before, watch, |cases| {
             let points = points(cases);
             match self.layout {

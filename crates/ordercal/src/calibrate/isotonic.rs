@@ -91,7 +91,7 @@ impl Calibrator for Isotonic {
     }
 
     fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<(CurvesModel, FitReport)> {
-        let before = ts::mean_nll(data, 1.0).value;
+        let before = ts::plain_nll(data);
         let curves = fit_maps(data, before, watch, |cases| {
             increasing(&points(cases), self.lines)
         })?;

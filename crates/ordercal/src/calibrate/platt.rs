@@ -76,7 +76,7 @@ impl Calibrator for Platt {
     }
 
     fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<(LogisticModel, FitReport)> {
-        let before = ts::mean_nll(data, 1.0).value;
+        let before = ts::plain_nll(data);
         let coefficients = fit_maps(data, before, watch, |cases| {
             let examples = examples(cases, self.targets, |log_odds| [log_odds, 0.0]);
             let ([a, _, c], _) = regress(&examples, [true, false]);

@@ -69,7 +69,7 @@ impl Calibrator for Uncalibrated {
     }
 
     fn fit(&self, data: &Dataset<'_>, _: &dyn Watch) -> Result<(UncalibratedModel, FitReport)> {
-        let nll = ts::mean_nll(data, 1.0).value;
+        let nll = ts::plain_nll(data);
         let report = FitReport {
             iterations: 0,
             evaluations: 1,

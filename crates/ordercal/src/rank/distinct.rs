@@ -83,17 +83,19 @@ pub(crate) fn round_all<T: Real>(kind: ScoreKind, values: &[f64], output: &mut [
 /// Finds different scores with equal results.
 #[derive(Debug, Clone)]
 pub(crate) struct Twins {
-    slots: Vec<u32>,
+    slots: Vec<u16>,
     taken: Taken,
+    /// The number of the row, counted modulo 255: a slot that says another one is free.
+    row: u8,
 }
 
-/// A bit for each slot that is taken: few for short rows, as they are all cleared for each; more for long ones, so
-/// that not too many results share a slot by chance, but no more than the first-level cache holds. Their
-/// number is known to the compiler, which leaves out the check of each index.
+/// In which row each slot was last taken: few slots for short rows, which then stay in the first-level cache; more
+/// for long ones, so that not too many results share a slot by chance. Their number is known to the
+/// compiler, which leaves out the check of each index.
 #[derive(Debug, Clone)]
 enum Taken {
-    Few(Box<[u64; 64]>),
-    Many(Box<[u64; 2048]>),
+    Few(Box<[u8; 4096]>),
+    Many(Box<[u8; 65536]>),
 }
 
 /// Rows of fewer classes make do with few slots.
@@ -104,10 +106,11 @@ impl Twins {
         Self {
             slots: vec![0; classes],
             taken: if classes < LONG {
-                Taken::Few(Box::new([0; 64]))
+                Taken::Few(Box::new([0; 4096]))
             } else {
-                Taken::Many(Box::new([0; 2048]))
+                Taken::Many(Box::new([0; 65536]))
             },
+            row: 0,
         }
     }
 
@@ -126,9 +129,17 @@ impl Twins {
                 ScoreKind::Logits | ScoreKind::LogProbs => f32::MIN,
             },
         };
+        if self.row == u8::MAX {
+            self.row = 0;
+            match &mut self.taken {
+                Taken::Few(taken) => taken.fill(0),
+                Taken::Many(taken) => taken.fill(0),
+            }
+        }
+        self.row += 1;
         match &mut self.taken {
-            Taken::Few(taken) => row.has_twins(&mut self.slots, taken),
-            Taken::Many(taken) => row.has_twins(&mut self.slots, taken),
+            Taken::Few(taken) => row.has_twins(self.row, &mut self.slots, taken),
+            Taken::Many(taken) => row.has_twins(self.row, &mut self.slots, taken),
         }
     }
 }
@@ -141,21 +152,24 @@ struct Row<'a> {
 
 impl Row<'_> {
     #[inline(always)]
-    fn has_twins<const WORDS: usize>(&self, slots: &mut [u32], taken: &mut [u64; WORDS]) -> bool {
-        taken.fill(0);
-        spread(self.output, 6 + WORDS.ilog2(), slots);
+    fn has_twins<const SLOTS: usize>(
+        &self,
+        number: u8,
+        slots: &mut [u16],
+        taken: &mut [u8; SLOTS],
+    ) -> bool {
+        spread(self.output, slots);
         // Ties are looked up one by one, which is not worth it where there are many.
         let mut left = 8 + self.input.len() / 16;
         for (place, &slot) in slots.iter().enumerate() {
-            let word = &mut taken[(slot >> 6) as usize % WORDS];
-            let bit = 1 << (slot & 63);
-            if *word & bit != 0 && self.is_shared(place) {
+            let slot = &mut taken[usize::from(slot) % SLOTS];
+            if *slot == number && self.is_shared(place) {
                 if left == 0 || self.has_twin(place) {
                     return true;
                 }
                 left -= 1;
             }
-            *word |= bit;
+            *slot = number;
         }
         false
     }
@@ -177,10 +191,9 @@ impl Row<'_> {
 
 vectorized! {
     /// A slot for each value: equal values have equal ones.
-    fn spread(values: &[f32], bits: u32, slots: &mut [u32]) {
-        let shift = 32 - bits;
+    fn spread(values: &[f32], slots: &mut [u16]) {
         for (slot, &value) in slots.iter_mut().zip(values) {
-            *slot = value.to_bits().wrapping_mul(0x9e37_79b1) >> shift;
+            *slot = (value.to_bits().wrapping_mul(0x9e37_79b1) >> 16) as u16;
         }
     }
 }
