@@ -85,14 +85,8 @@ impl Workspace {
         &mut self.logits
     }
 
-    /// Transforms a block of rows into `output`.
-    fn run<T: Real>(
-        &mut self,
-        model: &impl Transform,
-        scores: &[f32],
-        kind: ScoreKind,
-        output: &mut [T],
-    ) {
+    /// What was asked for, in 64 bits, in place of the logits.
+    fn results(&mut self, model: &impl Transform, scores: &[f32], kind: ScoreKind) {
         let classes = model.classes();
         self.logits(model, scores);
         match kind {
@@ -104,6 +98,18 @@ impl Workspace {
             }
             ScoreKind::Probs => softmax::probabilities_of_rows(&mut self.logits, classes),
         }
+    }
+
+    /// Transforms a block of rows into `output`.
+    fn run<T: Real>(
+        &mut self,
+        model: &impl Transform,
+        scores: &[f32],
+        kind: ScoreKind,
+        output: &mut [T],
+    ) {
+        let classes = model.classes();
+        self.results(model, scores, kind);
         if !model.order_preserving() {
             for (output, &logit) in output.iter_mut().zip(&self.logits) {
                 *output = T::from_f64(logit);
@@ -268,16 +274,7 @@ mod tests {
         let classes = model.classes();
         let mut workspace = Workspace::new(classes);
         let mut output = vec![T::default(); scores.len()];
-        workspace.logits(model, scores);
-        match kind {
-            ScoreKind::Logits => {}
-            ScoreKind::LogProbs => {
-                for row in workspace.logits.chunks_exact_mut(classes) {
-                    softmax::log_probabilities(row, &mut workspace.scratch);
-                }
-            }
-            ScoreKind::Probs => softmax::probabilities_of_rows(&mut workspace.logits, classes),
-        }
+        workspace.results(model, scores, kind);
         for (row, output) in output.chunks_exact_mut(classes).enumerate() {
             workspace.round_in_order(kind, scores, row * classes, output);
         }

@@ -99,12 +99,22 @@ pub(crate) fn softplus_f32(z: f32) -> (f32, f32) {
     (value, if z < 0.0 { e * large_side } else { large_side })
 }
 
-/// The same in 64 bits, for the few values where precision counts more than time.
+/// The same in 64 bits.
+#[inline(always)]
 pub(crate) fn softplus_f64(z: f64) -> (f64, f64) {
-    let e = (-z.abs()).exp();
+    let e = exp_f64(-z.abs());
+    // As above; the series to t³³ leaves less than 1e-17 of it.
+    let t = e / (2.0 + e);
+    let s = t * t;
+    let mut p = 1.0 / 33.0;
+    for k in [
+        31.0, 29.0, 27.0, 25.0, 23.0, 21.0, 19.0, 17.0, 15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0, 1.0,
+    ] {
+        p = s.mul_add(p, 1.0 / k);
+    }
+    let value = (2.0 * t).mul_add(p, z.max(0.0));
     let large_side = 1.0 / (1.0 + e);
-    let derivative = if z < 0.0 { e * large_side } else { large_side };
-    (z.max(0.0) + e.ln_1p(), derivative)
+    (value, if z < 0.0 { e * large_side } else { large_side })
 }
 
 /// c with s⁺(c) = 1.
@@ -117,6 +127,7 @@ pub(crate) fn multiplier_f32(z: f32) -> (f32, f32) {
 }
 
 /// The same in 64 bits.
+#[inline(always)]
 pub(crate) fn multiplier_f64(z: f64) -> (f64, f64) {
     softplus_f64(z + UNIT)
 }
@@ -131,6 +142,29 @@ mod tests {
             for value in values {
                 *value = exp_f32(*value);
             }
+        }
+    }
+
+    #[test]
+    fn the_wide_softplus_agrees_with_the_standard_library() {
+        for i in -4000..4000 {
+            let z = f64::from(i) * 0.05;
+            let e = (-z.abs()).exp();
+            let (value, slope) = softplus_f64(z);
+            let exact = z.max(0.0) + e.ln_1p();
+            assert!(
+                (value - exact).abs() <= 1e-15 * exact,
+                "{z}: {value} {exact}"
+            );
+            let exact = if z < 0.0 {
+                e / (1.0 + e)
+            } else {
+                1.0 / (1.0 + e)
+            };
+            assert!(
+                (slope - exact).abs() <= 1e-15 * exact,
+                "{z}: {slope} {exact}"
+            );
         }
     }
 

@@ -7,6 +7,8 @@
 //!
 //! strictly increasing by construction. Outside the nodes it goes on with the edge's slope.
 
+use rayon::prelude::*;
+
 use super::simd::vectorized;
 
 /// An even grid of nodes.
@@ -243,12 +245,20 @@ impl Gathered {
         }
     }
 
-    pub(crate) fn merge(&mut self, other: &Self) {
-        for (sums, more) in self.sums.iter_mut().zip(&other.sums) {
-            for (sum, value) in sums.iter_mut().zip(more) {
-                *sum += value;
+    /// Adds others to it, in their order; threads share the pieces.
+    pub(crate) fn merge(&mut self, others: &[&Self]) {
+        const SHARE: usize = 512;
+        let parts = self.sums.par_chunks_mut(SHARE).enumerate();
+        parts.for_each(|(place, sums)| {
+            for other in others {
+                let more = &other.sums[place * SHARE..];
+                for (sums, more) in sums.iter_mut().zip(more) {
+                    for (sum, value) in sums.iter_mut().zip(more) {
+                        *sum += value;
+                    }
+                }
             }
-        }
+        });
     }
 
     /// The gradient on the slopes: what lies in the two intervals at a node, and, because f at any place
@@ -330,7 +340,7 @@ mod tests {
             parts[i % 2].add(place.piece, place.along, c);
         }
         let [mut gathered, other] = parts;
-        gathered.merge(&other);
+        gathered.merge(&[&other]);
         let mut gradient = vec![9.0; 8];
         gathered.slopes(grid, &mut gradient);
         for k in 0..8 {

@@ -21,6 +21,20 @@ pub(super) struct SlopeNetwork {
     gradient: Vec<f32>,
     pub(super) slopes: Vec<f64>,
     derivatives: Vec<f64>,
+    /// ln f̄′.
+    logs: Vec<f64>,
+}
+
+vectorized! {
+    /// f̄′ at the nodes, its derivative and its logarithm, from the network's outputs there.
+    fn read_slopes(outputs: &[f32], beta: f64, slopes: &mut [f64], derivatives: &mut [f64], logs: &mut [f64]) {
+        let targets = slopes.iter_mut().zip(derivatives).zip(logs);
+        for (((slope, derivative), log), &z) in targets.zip(outputs) {
+            let (multiplier, change) = multiplier_f64(f64::from(z));
+            (*slope, *derivative) = (beta * multiplier, beta * change);
+            *log = ln_f64(*slope);
+        }
+    }
 }
 
 impl SlopeNetwork {
@@ -36,6 +50,7 @@ impl SlopeNetwork {
             gradient: vec![0.0; shape.params()],
             slopes: vec![0.0; count],
             derivatives: vec![0.0; count],
+            logs: vec![0.0; count],
             shape,
         }
     }
@@ -59,15 +74,13 @@ impl SlopeNetwork {
             self.nodes.len(),
             &mut self.buffers,
         );
-        for ((slope, derivative), &z) in self
-            .slopes
-            .iter_mut()
-            .zip(&mut self.derivatives)
-            .zip(&*outputs)
-        {
-            let (multiplier, change) = multiplier_f64(f64::from(z));
-            (*slope, *derivative) = (self.beta * multiplier, self.beta * change);
-        }
+        read_slopes(
+            outputs,
+            self.beta,
+            &mut self.slopes,
+            &mut self.derivatives,
+            &mut self.logs,
+        );
     }
 
     /// Turns the gradient on `slopes` into that on the parameters.
@@ -108,10 +121,10 @@ impl Objective<'_> {
         self.slope.forward(params);
         let mut on_slopes = self.pass.run(&self.slope.slopes);
         let mut value = self.pass.nll;
-        let slopes = &self.slope.slopes;
+        let SlopeNetwork { slopes, logs, .. } = &self.slope;
         let intervals = (slopes.len() - 1) as f64;
         for k in 1..slopes.len() {
-            let change = (slopes[k] / slopes[k - 1]).ln();
+            let change = logs[k] - logs[k - 1];
             value += 0.5 * self.smoothness * intervals * change * change;
             let pull = self.smoothness * intervals * change;
             on_slopes[k] += pull / slopes[k];
@@ -223,10 +236,9 @@ impl<'a> Pass<'a> {
                 *nll = add_rows(&rows, function, values, exponentials, gathered);
             });
         let (first, others) = self.parts.split_first_mut().expect("at least one part");
-        for part in others {
-            first.gathered.merge(&part.gathered);
-            first.nll += part.nll;
-        }
+        first.nll += others.iter().map(|part| part.nll).sum::<f64>();
+        let others: Vec<&Gathered> = others.iter().map(|part| &part.gathered).collect();
+        first.gathered.merge(&others);
         self.nll = first.nll;
         let mut gradient = vec![0.0; slopes.len()];
         first.gathered.slopes(function.grid(), &mut gradient);
