@@ -279,6 +279,8 @@ impl Calibrator for Diag {
     fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<(DiagModel, FitReport)> {
         self.validate()?;
         let (beta, start) = ts::fit_beta(data, &Unwatched)?;
+        // A start without last digits, which depend on the order of the rows.
+        let beta = f64::from(beta as f32);
         let ((low, high), mut objective) = self.objective(data, beta);
         let mut params: Vec<f64> = objective.slope.initial(&mut Rng::new(self.seed));
         let most = self.optimizer.max_iterations;

@@ -9,7 +9,7 @@ use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::math::softmax;
 use crate::optim::StopReason;
-use crate::optim::scalar::{self, Local};
+use crate::optim::scalar::{self, Curvature, Local};
 use crate::optim::simplex::mixture;
 use crate::traits::{Calibrator, FitReport, Transform, Watch, tell};
 
@@ -165,7 +165,7 @@ impl Calibrator for Ets {
         let mut profile = Profile::new(data);
         let mut steps = start.iterations;
         let bounds = (middle - reach, middle + reach);
-        let minimum = scalar::minimize(bounds, middle, TOLERANCE, |log_beta| {
+        let minimum = scalar::minimize(bounds, middle, TOLERANCE, Curvature::Rough, |log_beta| {
             let at = profile.at(log_beta.exp());
             steps += 1;
             tell(watch, steps, steps + 1, at.value)?;

@@ -9,7 +9,7 @@ use crate::data::Dataset;
 use crate::error::Result;
 use crate::math::simd::vectorized;
 use crate::optim::StopReason;
-use crate::optim::scalar::{self, Local};
+use crate::optim::scalar::{self, Curvature, Local};
 use crate::rank::Steady;
 use crate::traits::{Calibrator, FitReport, Transform, Unwatched, Watch, tell};
 pub(crate) use likelihood::{Likelihood, plain_nll, row_nll, spread};
@@ -155,7 +155,7 @@ pub(crate) fn fit_beta(data: &Dataset<'_>, watch: &dyn Watch) -> Result<(f64, Fi
     let bounds = (low.min(0.0), high.max(0.0));
     let mut steps = 0;
     let start = sampled(data).unwrap_or(0.0);
-    let minimum = scalar::minimize(bounds, start, TOLERANCE, |log_beta| {
+    let minimum = scalar::minimize(bounds, start, TOLERANCE, Curvature::Exact, |log_beta| {
         let beta = log_beta.exp();
         // The starting point has been looked at already.
         let at = if log_beta == 0.0 {

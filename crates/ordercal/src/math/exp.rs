@@ -58,7 +58,7 @@ pub(crate) fn exp_f64(x: f64) -> f64 {
     if x < -708.39 { 0.0 } else { p * power }
 }
 
-/// ln x to 2 units in the last place, for normal x > 0.
+/// ln x to 2 units in the last place, for normal x > 0; NaN for what is not finite.
 #[inline(always)]
 pub(crate) fn ln_f64(x: f64) -> f64 {
     const LN2_HIGH: f64 = 6.931_471_803_691_238e-1;
@@ -76,7 +76,7 @@ pub(crate) fn ln_f64(x: f64) -> f64 {
         p = s.mul_add(p, 1.0 / k);
     }
     let series = (2.0 * t).mul_add(s * p, 2.0 * t);
-    exponent.mul_add(LN2_HIGH, exponent.mul_add(LN2_LOW, series))
+    exponent.mul_add(LN2_HIGH, exponent.mul_add(LN2_LOW, series)) + 0.0 * x
 }
 
 /// The softplus s⁺(z) = ln(1 + eᶻ) and its derivative, the logistic function.
@@ -177,6 +177,8 @@ mod tests {
             x *= 1.000_37;
         }
         assert_eq!(ln_f64(1.0), 0.0);
+        assert!(ln_f64(f64::NAN).is_nan() && ln_f64(-f64::NAN).is_nan());
+        assert!(ln_f64(f64::INFINITY).is_nan());
     }
 
     vectorized! {

@@ -31,7 +31,8 @@ fn largest(values: &[f64]) -> f64 {
 /// The sum of numbers up to 1, the same for any order of them.
 ///
 /// Each is first rounded to a multiple of 2^(⌈log₂ K⌉ − 51). Sums of such multiples up to K are exact in 64
-/// bits, and the rounding costs less than K·2^−50 in all, little beside a sum of at least 1.
+/// bits, and the rounding costs at most K²·2^−51 in all: 5e-10 of a sum of at least 1 at 1000 classes, if all
+/// were rounded the same way.
 #[inline(always)]
 fn exact_sum(values: &[f64]) -> f64 {
     let grain = grain(values.len());

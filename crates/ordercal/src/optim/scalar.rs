@@ -10,6 +10,15 @@ pub(crate) struct Local {
     pub curvature: f64,
 }
 
+/// What is said of the curvature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Curvature {
+    /// It is the second derivative.
+    Exact,
+    /// It is near it.
+    Rough,
+}
+
 /// Where the search ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Minimum {
@@ -23,14 +32,16 @@ pub(crate) struct Minimum {
 ///
 /// The sign of the slope says on which side the minimum lies, so the bracket only ever shrinks around it;
 /// a Newton step that would leave the bracket becomes a step to its middle, and no step is longer than 2. Ends
-/// when the error left behind a step is below `tolerance`, or at an end of the interval if the slope still
-/// points outwards there. The last step is taken without another look: near the minimum Newton's errors are
+/// when the step is below `tolerance`, or at an end of the interval if the slope still points outwards there.
+///
+/// Where the curvature is exact, the last step is taken without another look: near the minimum Newton's errors are
 /// squared from step to step, so what a step leaves is known before, and the value there follows from slope
 /// and curvature.
 pub(crate) fn minimize<E>(
     (mut low, mut high): (f64, f64),
     start: f64,
     tolerance: f64,
+    curvature: Curvature,
     mut evaluate: impl FnMut(f64) -> Result<Local, E>,
 ) -> Result<Minimum, E> {
     const MAX_EVALUATIONS: usize = 100;
@@ -80,8 +91,10 @@ pub(crate) fn minimize<E>(
         }
         if let Some(before) = before
             && newtons
+            && curvature == Curvature::Exact
         {
-            let growth = (step.abs() / (before * before)).max(1.0);
+            // How the last error was squared; likely no more than that, and certainly no less than a little.
+            let growth = (step.abs() / (before * before)).max(4.0);
             if growth * step * step <= tolerance {
                 return Ok(Minimum {
                     at: next,
@@ -91,7 +104,7 @@ pub(crate) fn minimize<E>(
                 });
             }
         }
-        before = Some(step);
+        before = newtons.then_some(step);
         at = next;
     }
 }
@@ -110,7 +123,7 @@ mod tests {
                 curvature,
             })
         };
-        match minimize(bounds, start, 1e-10, evaluate) {
+        match minimize(bounds, start, 1e-10, Curvature::Exact, evaluate) {
             Ok(minimum) => minimum,
             Err(never) => match never {},
         }

@@ -36,8 +36,9 @@ impl Steady {
     pub(crate) fn holds(&self, scores: &[f32]) -> bool {
         let (smallest, largest) = extremes(scores);
         let (smallest, largest) = (f64::from(smallest), f64::from(largest));
-        let error = ERROR * (self.most_slope * (largest + self.reach) + 1.0);
-        self.least_slope * smallest * STEP >= 4.0 * error
+        let size = self.most_slope * (largest + self.reach);
+        // Results beyond that would be held at the end of the range, several of them at one place.
+        size < 1e300 && self.least_slope * smallest * STEP >= 4.0 * ERROR * (size + 1.0)
     }
 }
 
@@ -287,6 +288,14 @@ mod tests {
         assert!(steady.holds(&[0.0, -3.0, 4.0, f32::NEG_INFINITY]));
         for row in [[1e-9_f32, 1.0], [1.0, 1e30], [f32::MIN_POSITIVE, 0.0]] {
             assert!(!steady.holds(&row), "{row:?}");
+        }
+        for (slope, row) in [(1.7e308, [0.9_f32, 1.0]), (1e300, [-1e30, -2e30])] {
+            let steep = Steady {
+                least_slope: slope,
+                most_slope: slope,
+                reach: 0.0,
+            };
+            assert!(!steep.holds(&row), "{slope}");
         }
     }
 }
