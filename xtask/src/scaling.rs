@@ -11,7 +11,7 @@ use ordercal_report::{LineFigure, LinePanel, LinePoint, LineSeries, Theme};
 use ordercal_testkit::rows::overconfident_data;
 
 /// Sizes that a method would take longer than this for are left out.
-const PATIENCE: f64 = 30.0;
+const PATIENCE: f64 = 15.0;
 
 /// What grows.
 struct Sweep {

@@ -3,7 +3,7 @@
 use ndarray::Array2;
 use ordercal::metrics::{Binning, MetricOptions, Predictions, Reliability, Target};
 use ordercal_report::{
-    Arrow, Curve, Error, Histogram, LineFigure, LinePanel, LinePoint, LineSeries,
+    Arrow, Bar, BarFigure, Curve, Error, Histogram, LineFigure, LinePanel, LinePoint, LineSeries,
     ReliabilityFigure, ReliabilityForm, ReliabilitySeries, SimplexFigure, Svg, Theme,
     TransformFigure, to_png,
 };
@@ -224,4 +224,35 @@ fn the_simplex_shows_arrows_and_counts() {
         ..figure
     };
     assert_eq!(none.draw(Theme::LIGHT), Err(Error::Empty));
+}
+
+#[test]
+fn bars_show_what_is_faster_and_what_is_not() {
+    let bar = |name: &str, value: f64| Bar {
+        name: name.to_owned(),
+        note: "a peer".to_owned(),
+        value,
+    };
+    let mut figure = BarFigure {
+        title: "ratios".to_owned(),
+        bars: vec![bar("much", 1234.0), bar("little", 2.5), bar("less", 0.5)],
+        note: "medians".to_owned(),
+    };
+    let svg = figure.draw(Theme::LIGHT).unwrap();
+    for text in [
+        "1234×",
+        "2.5×",
+        "0.5×",
+        "a peer",
+        "medians",
+        "less against a peer: 0.5×",
+    ] {
+        assert!(svg.as_str().contains(text), "{text}");
+    }
+    // What is slower stands in another colour.
+    for colour in [Theme::LIGHT.series[1], Theme::LIGHT.series[2]] {
+        assert!(svg.as_str().contains(colour));
+    }
+    figure.bars.clear();
+    assert!(matches!(figure.draw(Theme::LIGHT), Err(Error::Empty)));
 }

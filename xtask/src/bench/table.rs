@@ -73,8 +73,8 @@ const COLUMNS: [&str; 9] = [
     "work",
     "size",
     "peer",
-    "peer, s",
-    "ours, s",
+    "peer takes",
+    "we take",
     "ratio",
     "goal",
     "of the limit",
@@ -148,7 +148,7 @@ impl Table {
                 Some(Goal::Ratio(least)) => format!("≥ {least}{}", mark(ratio >= least)),
                 _ => String::new(),
             };
-            let result = format!("{:.4} ({:.4})", line.result, peer.result);
+            let result = results(line.result, peer.result);
             let shown = if ratio >= 100.0 {
                 format!("{ratio:.0}")
             } else {
@@ -209,17 +209,26 @@ fn mark(reached: bool) -> &'static str {
 
 fn seconds(value: f64) -> String {
     if value >= 1.0 {
-        format!("{value:.2}")
+        format!("{value:.2} s")
     } else if value >= 1e-3 {
-        format!("{:.2} m", value * 1e3)
+        format!("{:.2} ms", value * 1e3)
     } else {
-        format!("{:.1} µ", value * 1e6)
+        format!("{:.1} µs", value * 1e6)
+    }
+}
+
+/// The results of both sides; not every peer has one.
+fn results(ours: f64, theirs: f64) -> String {
+    if theirs.is_nan() {
+        format!("{ours:.4} (–)")
+    } else {
+        format!("{ours:.4} ({theirs:.4})")
     }
 }
 
 fn terminal(cells: &[String; 9]) -> String {
     let [work, size, peer, theirs, ours, ratio, goal, share, result] = cells;
     format!(
-        "{work:<38} {size:<11} {peer:<32} {theirs:>9} {ours:>9} {ratio:>7} {goal:<10} {share:>12} {result}"
+        "{work:<38} {size:<11} {peer:<32} {theirs:>10} {ours:>10} {ratio:>7} {goal:<13} {share:>12} {result}"
     )
 }
