@@ -115,7 +115,7 @@ fn the_numbers_are_those_that_python_gives() {
     place
         .write("letters.npz", BUNDLE)
         .write("fashion_mnist.npz", CLOTHES);
-    let line = "compare letters.npz fashion_mnist.npz --methods ts,vs,svs+order,diag \
+    let line = "compare letters.npz fashion_mnist.npz --methods ts,vs,svs+order,svs \
                 --metrics nll,ece,classwise_ece_sum,brier --bootstrap 0 --json";
     let mut found = place.run(line).ok().json();
     for dataset in found["datasets"].as_array_mut().unwrap() {
