@@ -3,7 +3,7 @@
 //! With ten classes and ten units a matrix product is over before it has begun, and a row does not fill a
 //! vector. Here the rows are the vectors: a layer is a sum of rows' values times one weight each, the sorted
 //! head adds up its steps for 16 rows at once, and nothing is summed across a vector but the gradient
-//! of a weight. An epoch of 5000 × 10 takes a quarter of the time that it takes with matrix products.
+//! of a weight. A fit of 5000 × 10 takes a third of the time that it takes with matrix products.
 
 use super::mlp::Shape;
 use crate::math::exp::{exp_f32, ln_f64, multiplier_f32};

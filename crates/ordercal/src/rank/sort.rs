@@ -143,7 +143,7 @@ impl Sorter {
     }
 }
 
-/// From this many classes on, counting bytes is faster than comparing: at 1000 it takes a third of the time.
+/// From this many classes on, bytes are counted instead of comparing keys.
 const MANY: usize = 128;
 
 /// Sorts keys by their upper 32 bits, a byte at a time from the lowest; equal ones stay in their order, which
