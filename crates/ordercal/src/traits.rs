@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::calibrate::Block;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
+use crate::math::softmax;
 use crate::optim::StopReason;
 use crate::rank::Steady;
 
@@ -55,6 +56,15 @@ pub trait Transform {
     /// A row's result may depend on nothing but the row; masked classes become `-inf`. Rounding to what
     /// the caller asked for, and keeping the order there, is done behind this.
     fn logits(&self, block: &Block<'_>, logits: &mut [f64]);
+
+    /// Writes numbers in proportion to the probabilities of each row, from 0 to some positive number of any size.
+    ///
+    /// They are e^logit up to a factor; a model that knows a shorter way to them than through its logits takes it
+    /// here. As with [`logits`](Self::logits), a row's result depends on nothing but the row.
+    fn odds(&self, block: &Block<'_>, odds: &mut [f64]) {
+        self.logits(block, odds);
+        softmax::odds_of_rows(odds, block.classes);
+    }
 }
 
 /// What a fit did.

@@ -7,7 +7,7 @@ use crate::data::{Dataset, ScoreKind, Scores};
 use crate::error::{Error, Result};
 use crate::math::softmax;
 use crate::rank::distinct::{self, Twins};
-use crate::rank::{self, Repair, Sorter};
+use crate::rank::{self, Repair, Sorter, Steady};
 use crate::real::Real;
 use crate::traits::Transform;
 
@@ -48,7 +48,7 @@ const BLOCK_ELEMENTS: usize = 32 * 1024;
 struct Workspace {
     sorter: Sorter,
     order: Vec<u32>,
-    logits: Vec<f64>,
+    values: Vec<f64>,
     scratch: Vec<f64>,
     repair: Repair,
     twins: Twins,
@@ -59,15 +59,20 @@ impl Workspace {
         Self {
             sorter: Sorter::new(classes),
             order: Vec::new(),
-            logits: Vec::new(),
+            values: Vec::new(),
             scratch: vec![0.0; classes],
             repair: Repair::default(),
             twins: Twins::new(classes),
         }
     }
 
-    /// The model's logits for a block of rows.
-    fn logits(&mut self, model: &(impl Transform + ?Sized), scores: &[f32]) -> &mut [f64] {
+    /// What the model makes of a block of rows: by [`Transform::logits`] or [`Transform::odds`].
+    fn values<M: Transform + ?Sized>(
+        &mut self,
+        model: &M,
+        scores: &[f32],
+        make: impl FnOnce(&M, &Block<'_>, &mut [f64]),
+    ) {
         let classes = model.classes();
         self.order.clear();
         if model.reads_order() {
@@ -80,23 +85,25 @@ impl Workspace {
             order: &self.order,
             classes,
         };
-        self.logits.resize(scores.len(), 0.0);
-        model.logits(&block, &mut self.logits);
-        &mut self.logits
+        self.values.resize(scores.len(), 0.0);
+        make(model, &block, &mut self.values);
     }
 
-    /// What was asked for, in 64 bits, in place of the logits.
-    fn results(&mut self, model: &impl Transform, scores: &[f32], kind: ScoreKind) {
+    /// What was asked for, in 64 bits.
+    fn results<M: Transform>(&mut self, model: &M, scores: &[f32], kind: ScoreKind) {
         let classes = model.classes();
-        self.logits(model, scores);
         match kind {
-            ScoreKind::Logits => {}
+            ScoreKind::Logits => self.values(model, scores, M::logits),
             ScoreKind::LogProbs => {
-                for logits in self.logits.chunks_exact_mut(classes) {
+                self.values(model, scores, M::logits);
+                for logits in self.values.chunks_exact_mut(classes) {
                     softmax::log_probabilities(logits, &mut self.scratch);
                 }
             }
-            ScoreKind::Probs => softmax::probabilities_of_rows(&mut self.logits, classes),
+            ScoreKind::Probs => {
+                self.values(model, scores, M::odds);
+                softmax::normalise_rows(&mut self.values, classes);
+            }
         }
     }
 
@@ -108,38 +115,67 @@ impl Workspace {
         kind: ScoreKind,
         output: &mut [T],
     ) {
-        let classes = model.classes();
-        self.results(model, scores, kind);
+        let Some(steady) = model.steady() else {
+            self.results(model, scores, kind);
+            self.round(model, scores, kind, output);
+            return;
+        };
+        // Each row is on its own here, so the fewer at once, the nearer is the cache that holds them.
+        let group = softmax::group(model.classes()) * model.classes();
+        for (scores, output) in scores.chunks(group).zip(output.chunks_mut(group)) {
+            self.results(model, scores, kind);
+            self.round_steady(steady, scores, kind, output);
+        }
+    }
+
+    /// Rounds rows along their sorted classes, if their order has to be kept.
+    fn round<T: Real>(
+        &mut self,
+        model: &impl Transform,
+        scores: &[f32],
+        kind: ScoreKind,
+        output: &mut [T],
+    ) {
         if !model.order_preserving() {
-            for (output, &logit) in output.iter_mut().zip(&self.logits) {
-                *output = T::from_f64(logit);
+            for (output, &value) in output.iter_mut().zip(&self.values) {
+                *output = T::from_f64(value);
             }
             return;
         }
-        let steady = model.steady();
-        let holds = |scores: &[f32]| steady.is_some_and(|steady| steady.holds(scores));
-        let group = softmax::group(classes) * classes;
-        for first in (0..scores.len()).step_by(group) {
-            let here = first..(first + group).min(scores.len());
-            let output = &mut output[here.clone()];
-            // Short rows pass together; if not, one by one.
-            let all = holds(&scores[here.clone()]);
-            if all {
-                distinct::round_all(kind, &self.logits[here.clone()], output);
-            }
-            for (row, output) in output.chunks_exact_mut(classes).enumerate() {
-                let at = here.start + row * classes;
-                let input = &scores[at..at + classes];
-                let rounded = all || {
-                    let alone = holds(input);
-                    if alone {
-                        distinct::round_all(kind, &self.logits[at..at + classes], output);
-                    }
-                    alone
-                };
-                if !rounded || self.twins.found(kind, input, output) {
-                    self.round_in_order(kind, scores, at, output);
+        let classes = model.classes();
+        for (row, output) in output.chunks_exact_mut(classes).enumerate() {
+            self.round_in_order(kind, scores, row * classes, output);
+        }
+    }
+
+    /// Rounds rows that are in order but for rounding.
+    fn round_steady<T: Real>(
+        &mut self,
+        steady: Steady,
+        scores: &[f32],
+        kind: ScoreKind,
+        output: &mut [T],
+    ) {
+        // Short rows pass together; if not, one by one.
+        let all = steady.holds(scores);
+        if all {
+            distinct::round_all(kind, &self.values, output);
+        }
+        let classes = self.scratch.len();
+        let rows = scores
+            .chunks_exact(classes)
+            .zip(output.chunks_exact_mut(classes));
+        for (row, (input, output)) in rows.enumerate() {
+            let at = row * classes;
+            let rounded = all || {
+                let alone = steady.holds(input);
+                if alone {
+                    distinct::round_all(kind, &self.values[at..at + classes], output);
                 }
+                alone
+            };
+            if !rounded || self.twins.found(kind, input, output) {
+                self.round_in_order(kind, scores, at, output);
             }
         }
     }
@@ -153,7 +189,7 @@ impl Workspace {
         output: &mut [T],
     ) {
         let here = at..at + output.len();
-        let (input, values) = (&scores[here.clone()], &self.logits[here.clone()]);
+        let (input, values) = (&scores[here.clone()], &self.values[here.clone()]);
         let order = match self.order.get(here) {
             Some(order) => order,
             // The model did not ask for it.
@@ -235,8 +271,10 @@ pub(crate) fn row_nlls(model: &(impl Transform + Sync + ?Sized), data: &Dataset<
         .for_each_init(
             || Workspace::new(classes),
             |workspace, ((scores, labels), nlls)| {
-                let logits = workspace.logits(model, scores);
-                let rows = logits.chunks_exact_mut(classes).zip(labels);
+                workspace.values(model, scores, |model, block, logits| {
+                    model.logits(block, logits);
+                });
+                let rows = workspace.values.chunks_exact_mut(classes).zip(labels);
                 for ((logits, &label), nll) in rows.zip(nlls) {
                     let at_label = logits[label as usize];
                     let (top, total) = softmax::exponentials(logits);
@@ -287,10 +325,14 @@ mod tests {
         for classes in [2, 3, 10, 100, 300] {
             let slopes: Vec<f64> = (0..65).map(|_| 0.01 + rng.uniform()).collect();
             let diag = |kind| DiagModel::from_slopes(classes, kind, (-20.0, 3.0), slopes.clone());
+            // With so many nodes odds are taken the short way.
+            let slopes = (0..4097).map(|_| 0.01 + rng.uniform()).collect();
+            let fine = DiagModel::from_slopes(classes, InputKind::LogSoftmax, (-40.0, 3.0), slopes);
             let models = [
                 Model::from(UncalibratedModel::new(classes)),
                 TsModel::new(classes, 0.37).into(),
                 TsModel::new(classes, 3e-3).into(),
+                fine.unwrap().into(),
                 diag(InputKind::LogSoftmax).unwrap().into(),
                 diag(InputKind::Raw).unwrap().into(),
                 diag(InputKind::Centred).unwrap().into(),

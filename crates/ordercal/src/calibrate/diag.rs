@@ -1,5 +1,7 @@
 //! `diag`: one increasing function f̄ for all classes (Theorem 3 of the paper), fitted on a grid.
 
+use std::cell::RefCell;
+
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +12,7 @@ use super::network::{check_hidden, check_lambda};
 use super::ts;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
-use crate::math::grid::{Grid, Increasing};
+use crate::math::grid::{Grid, Increasing, Places};
 use crate::math::softmax;
 use crate::nn::input::InputKind;
 use crate::optim::Lbfgs;
@@ -154,7 +156,7 @@ impl DiagModel {
 
     fn new(classes: usize, input: InputKind, range: (f64, f64), slopes: Vec<f64>) -> Self {
         let grid = Grid::new(range.0, range.1, slopes.len() - 1);
-        let function = Increasing::new(grid, &slopes);
+        let function = Increasing::new(grid, &slopes).with_exponentials();
         let origin = function.at(0.0);
         let steady = Steady {
             least_slope: slopes.iter().copied().fold(f64::INFINITY, f64::min),
@@ -212,29 +214,65 @@ impl Transform for DiagModel {
     }
 
     fn logits(&self, block: &Block<'_>, logits: &mut [f64]) {
+        self.by_groups(block, logits, |scores, shifts, places, logits| {
+            self.function
+                .read_all(scores, shifts, self.origin, places, logits);
+        });
+    }
+
+    fn odds(&self, block: &Block<'_>, odds: &mut [f64]) {
+        self.by_groups(block, odds, |scores, shifts, places, odds| {
+            self.function.odds(scores, shifts, places, odds);
+        });
+    }
+}
+
+impl DiagModel {
+    /// Works on a few rows at a time: `make` gets their scores, their shifts and room for their places.
+    fn by_groups(
+        &self,
+        block: &Block<'_>,
+        values: &mut [f64],
+        make: impl Fn(&[f32], &[f64], &mut Places, &mut [f64]),
+    ) {
+        thread_local! {
+            static ROOM: RefCell<Room> = RefCell::default();
+        }
         let classes = self.classes;
         let group = softmax::group(classes);
-        let mut places = self.function.places(group * classes);
-        let mut scratch = vec![0.0; group * classes];
-        let mut shifts = vec![0.0; group];
-        let groups = block.scores.chunks(group * classes);
-        for (place, (scores, logits)) in groups.zip(logits.chunks_mut(group * classes)).enumerate()
-        {
-            let shifts = &mut shifts[..scores.len() / classes];
-            match self.input {
-                InputKind::Raw => shifts.fill(0.0),
-                InputKind::LogSoftmax => softmax::log_sums(scores, classes, &mut scratch, shifts),
-                InputKind::Centred => {
-                    for (row, shift) in shifts.iter_mut().enumerate() {
-                        let row = place * group + row;
-                        *shift = row_shift(self.input, block.row(row), block.row_order(row));
+        ROOM.with_borrow_mut(|room| {
+            room.places.resize(group * classes);
+            room.exponentials.resize(group * classes, 0.0);
+            room.shifts.resize(group, 0.0);
+            let groups = block.scores.chunks(group * classes);
+            let groups = groups.zip(values.chunks_mut(group * classes));
+            for (place, (scores, values)) in groups.enumerate() {
+                let shifts = &mut room.shifts[..scores.len() / classes];
+                match self.input {
+                    InputKind::Raw => shifts.fill(0.0),
+                    InputKind::LogSoftmax => {
+                        softmax::log_sums(scores, classes, &mut room.exponentials, shifts);
+                    }
+                    InputKind::Centred => {
+                        for (row, shift) in shifts.iter_mut().enumerate() {
+                            let row = place * group + row;
+                            *shift = row_shift(self.input, block.row(row), block.row_order(row));
+                        }
                     }
                 }
+                make(scores, shifts, &mut room.places, values);
             }
-            self.function
-                .read_all(scores, shifts, self.origin, &mut places, logits);
-        }
+        });
     }
+}
+
+/// What a thread needs to work on a few rows, kept from call to call: to make it anew would take longer than some
+/// of the work.
+#[derive(Default)]
+struct Room {
+    places: Places,
+    exponentials: Vec<f32>,
+    shifts: Vec<f64>,
 }
 
 /// Whether a row's shift can only be computed from its sorted scores: a plain sum depends on the order of the

@@ -10,7 +10,7 @@ use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::math::gemm::{Matrix, multiply};
 use crate::optim::lbfgs::Step;
-use crate::optim::{Lbfgs, StopReason};
+use crate::optim::{Lbfgs, StopReason, vector};
 use crate::traits::{FitReport, Transform, Watch, tell};
 pub use features::Features;
 use objective::Objective;
@@ -190,11 +190,9 @@ impl Plan<'_> {
             &mut scaled,
             NOISE,
             &mut |point, gradient| {
-                times(&mut params, point, &units);
+                vector::combine(&mut params, point, &units, |p, unit| p * unit);
                 let value = objective.evaluate(&params, gradient);
-                for (g, unit) in gradient.iter_mut().zip(&units) {
-                    *g *= unit;
-                }
+                vector::multiply(gradient, &units);
                 value
             },
             &mut |step: &Step<'_>| {
@@ -203,7 +201,7 @@ impl Plan<'_> {
                 Ok((step.value < SETTLED).then_some(StopReason::Converged))
             },
         )?;
-        times(&mut params, &scaled, &units);
+        vector::combine(&mut params, &scaled, &units, |p, unit| p * unit);
         let loss = objective.evaluate(&params, &mut scaled);
         let report = FitReport {
             iterations: outcome.iterations,
@@ -225,12 +223,6 @@ impl Plan<'_> {
             bias: narrow(bias),
         };
         Ok((model, report))
-    }
-}
-
-fn times(target: &mut [f64], values: &[f64], factors: &[f64]) {
-    for ((target, value), factor) in target.iter_mut().zip(values).zip(factors) {
-        *target = value * factor;
     }
 }
 

@@ -361,6 +361,10 @@ impl Transform for Model {
     fn logits(&self, block: &Block<'_>, logits: &mut [f64]) {
         each_model!(self, model => model.logits(block, logits))
     }
+
+    fn odds(&self, block: &Block<'_>, odds: &mut [f64]) {
+        each_model!(self, model => model.odds(block, odds))
+    }
 }
 
 impl Model {

@@ -8,6 +8,7 @@ use super::apply::Block;
 use crate::data::Dataset;
 use crate::error::Result;
 use crate::math::simd::vectorized;
+use crate::math::softmax;
 use crate::optim::StopReason;
 use crate::optim::scalar::{self, Curvature, Local};
 use crate::rank::Steady;
@@ -102,6 +103,10 @@ impl Transform for TsModel {
 
     fn logits(&self, block: &Block<'_>, logits: &mut [f64]) {
         multiply(block.scores, self.beta, logits);
+    }
+
+    fn odds(&self, block: &Block<'_>, odds: &mut [f64]) {
+        softmax::tempered_odds(block.scores, block.classes, self.beta, odds);
     }
 }
 

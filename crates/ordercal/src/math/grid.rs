@@ -7,9 +7,12 @@
 //!
 //! strictly increasing by construction. Outside the nodes it goes on with the edge's slope.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use super::simd::vectorized;
+use super::softmax;
 
 /// An even grid of nodes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -74,10 +77,19 @@ impl Grid {
     }
 }
 
-/// Where the scores of a row lie.
+/// Where the scores of a few rows lie.
+#[derive(Default)]
 pub(crate) struct Places {
     pieces: Vec<u32>,
     along: Vec<f64>,
+}
+
+impl Places {
+    /// Makes room for so many scores.
+    pub(crate) fn resize(&mut self, scores: usize) {
+        self.pieces.resize(scores, 0);
+        self.along.resize(scores, 0.0);
+    }
 }
 
 /// Adding this to a small integer less 1 leaves the integer in the low bits: a conversion by `as` would look for NaN
@@ -103,15 +115,57 @@ vectorized! {
 }
 
 vectorized! {
-    fn read_all(pieces: &[Piece], places: &Places, origin: f64, values: &mut [f64]) {
-        let places = places.pieces.iter().zip(&places.along);
-        for (value, (&piece, &along)) in values.iter_mut().zip(places) {
-            *value = pieces[piece as usize].at(along) - origin;
+    /// Whether all places lie inside the grid.
+    fn all_inside(grid: &Grid, pieces: &[u32]) -> bool {
+        let mut outside = 0;
+        for &piece in pieces {
+            outside += u32::from(piece.wrapping_sub(1) >= grid.intervals as u32);
+        }
+        outside == 0
+    }
+}
+
+vectorized! {
+    /// e^f at places inside the grid, up to a factor.
+    fn exponentiate_all(pieces: &[Piece], places: &[u32], along: &mut [f64], values: &mut [f64]) {
+        for ((value, along), &piece) in values.iter_mut().zip(along.iter_mut()).zip(places) {
+            let piece = &pieces[piece as usize];
+            *value = piece.exponential;
+            *along *= piece.slope + *along * piece.bend;
+        }
+        for (value, &rise) in values.iter_mut().zip(&*along) {
+            *value *= small_exponential(rise);
         }
     }
 }
 
-/// What a piece is: its value where it is anchored, and what a step and a squared step along it add.
+/// eˣ for 0 ≤ x ≤ [`MOST_RISE`], to 1e-12 of it, and never above it: from one piece to the next it does not fall.
+#[inline(always)]
+fn small_exponential(x: f64) -> f64 {
+    let mut p = 1.0 / 120.0;
+    p = x.mul_add(p, 1.0 / 24.0);
+    p = x.mul_add(p, 1.0 / 6.0);
+    p = x.mul_add(p, 0.5);
+    p = x.mul_add(p, 1.0);
+    x.mul_add(p, 1.0)
+}
+
+/// The most that f may grow by within a piece whose exponentials are taken by [`small_exponential`].
+const MOST_RISE: f64 = 0.03;
+/// The most that f may grow by over the whole grid, so that all exponentials are numbers of full precision.
+const MOST_GROWTH: f64 = 600.0;
+
+vectorized! {
+    fn read_all(table: &[Piece], pieces: &[u32], along: &[f64], origin: f64, values: &mut [f64]) {
+        let places = pieces.iter().zip(along);
+        for (value, (&piece, &along)) in values.iter_mut().zip(places) {
+            *value = table[piece as usize].at(along) - origin;
+        }
+    }
+}
+
+/// What a piece is: its value where it is anchored, what a step and a squared step along it add, and e^value up to
+/// a factor that all pieces share.
 ///
 /// Aligned, so that none lies across two lines of the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -120,6 +174,7 @@ struct Piece {
     value: f64,
     slope: f64,
     bend: f64,
+    exponential: f64,
 }
 
 impl Piece {
@@ -134,6 +189,8 @@ impl Piece {
 pub(crate) struct Increasing {
     grid: Grid,
     pieces: Vec<Piece>,
+    /// Whether the pieces know their exponentials.
+    exponentials: bool,
 }
 
 impl Increasing {
@@ -142,6 +199,7 @@ impl Increasing {
         let mut increasing = Self {
             grid,
             pieces: vec![Piece::default(); grid.intervals + 2],
+            exponentials: false,
         };
         increasing.set(slopes);
         increasing
@@ -155,8 +213,9 @@ impl Increasing {
         let straight = |value, slope| Piece {
             value,
             slope: step * slope,
-            bend: 0.0,
+            ..Piece::default()
         };
+        self.exponentials = false;
         let mut value = 0.0;
         self.pieces[0] = straight(0.0, slopes[0]);
         for (piece, pair) in self.pieces[1..].iter_mut().zip(slopes.windows(2)) {
@@ -164,24 +223,32 @@ impl Increasing {
                 value,
                 slope: step * pair[0],
                 bend: 0.5 * step * (pair[1] - pair[0]),
+                exponential: 0.0,
             };
             value += 0.5 * step * (pair[0] + pair[1]);
         }
         self.pieces[last + 1] = straight(value, slopes[last]);
     }
 
+    /// The same function, ready for [`odds`](Self::odds) to take the short way.
+    #[must_use]
+    pub(crate) fn with_exponentials(mut self) -> Self {
+        let [inside @ .., above] = &mut self.pieces[1..] else {
+            unreachable!("a grid has pieces beside it")
+        };
+        let rise = |piece: &Piece| piece.slope + piece.bend;
+        self.exponentials =
+            above.value <= MOST_GROWTH && inside.iter().all(|piece| rise(piece) <= MOST_RISE);
+        for piece in inside {
+            piece.exponential = (piece.value - above.value).exp();
+        }
+        self
+    }
+
     /// f less its value at the first node.
     #[inline(always)]
     pub(crate) fn read(&self, piece: usize, along: f64) -> f64 {
         self.pieces[piece].at(along)
-    }
-
-    /// Room for the places of so many scores.
-    pub(crate) fn places(&self, scores: usize) -> Places {
-        Places {
-            pieces: vec![0; scores],
-            along: vec![0.0; scores],
-        }
     }
 
     /// f at every score less its row's shift, less `origin`; masked scores stay masked.
@@ -194,7 +261,54 @@ impl Increasing {
         values: &mut [f64],
     ) {
         place_all(&self.grid, scores, shifts, places);
-        read_all(&self.pieces, places, origin, values);
+        self.read_places(scores, origin, &places.pieces, &places.along, values);
+    }
+
+    /// e^f, up to a factor for each row, at every score less its row's shift; masked scores become 0.
+    ///
+    /// Inside the grid, e^f is that of the piece's first node times that of the little which is left; a row that
+    /// reaches beyond it takes the long way.
+    pub(crate) fn odds(
+        &self,
+        scores: &[f32],
+        shifts: &[f64],
+        places: &mut Places,
+        odds: &mut [f64],
+    ) {
+        place_all(&self.grid, scores, shifts, places);
+        let classes = scores.len() / shifts.len();
+        // Short rows go together, if they can.
+        if self.try_short_way(places, 0..scores.len(), odds) {
+            return;
+        }
+        for (row, odds) in odds.chunks_exact_mut(classes).enumerate() {
+            let here = row * classes..(row + 1) * classes;
+            if !self.try_short_way(places, here.clone(), odds) {
+                let (pieces, along) = (&places.pieces[here.clone()], &places.along[here.clone()]);
+                self.read_places(&scores[here], 0.0, pieces, along, odds);
+                softmax::odds_of_rows(odds, classes);
+            }
+        }
+    }
+
+    fn try_short_way(&self, places: &mut Places, here: Range<usize>, odds: &mut [f64]) -> bool {
+        let pieces = &places.pieces[here.clone()];
+        let possible = self.exponentials && all_inside(&self.grid, pieces);
+        if possible {
+            exponentiate_all(&self.pieces, pieces, &mut places.along[here], odds);
+        }
+        possible
+    }
+
+    fn read_places(
+        &self,
+        scores: &[f32],
+        origin: f64,
+        pieces: &[u32],
+        along: &[f64],
+        values: &mut [f64],
+    ) {
+        read_all(&self.pieces, pieces, along, origin, values);
         if scores.contains(&f32::NEG_INFINITY) {
             for (value, &score) in values.iter_mut().zip(scores) {
                 *value = if score > f32::NEG_INFINITY {
@@ -299,6 +413,13 @@ mod tests {
         assert!((f.at(5.0) - (exact(3.0) + 10.0)).abs() < 1e-12);
     }
 
+    /// Room for the places of so many scores.
+    fn places(scores: usize) -> Places {
+        let mut places = Places::default();
+        places.resize(scores);
+        places
+    }
+
     #[test]
     fn whole_rows_are_read_as_single_scores_are() {
         let mut rng = Rng::new(32);
@@ -314,13 +435,77 @@ mod tests {
             &scores,
             &[0.25],
             1.5,
-            &mut f.places(scores.len()),
+            &mut places(scores.len()),
             &mut values,
         );
         for (value, &score) in values.iter().zip(&scores).skip(1) {
             assert_eq!(*value, f.at(f64::from(score) - 0.25) - 1.5);
         }
         assert_eq!(values[0], f64::NEG_INFINITY);
+    }
+
+    /// Slopes like those of a fitted f̄, and scores of four rows all over the grid.
+    fn fine() -> (Increasing, Vec<f32>) {
+        let mut rng = Rng::new(33);
+        let grid = Grid::new(-20.0, 0.5, 1024);
+        let slopes: Vec<f64> = (0..=1024).map(|_| 0.2 + rng.uniform()).collect();
+        let scores = (0..400).map(|_| (-19.9 * rng.uniform()) as f32);
+        let scores = scores.collect();
+        (Increasing::new(grid, &slopes).with_exponentials(), scores)
+    }
+
+    #[test]
+    fn the_short_way_to_odds_leads_where_the_long_one_does() {
+        let (f, mut scores) = fine();
+        assert!(f.exponentials);
+        // The second row reaches beyond the grid, the third has a masked class.
+        scores[150] = -25.0;
+        scores[250] = f32::NEG_INFINITY;
+        let shifts = [0.0, 0.1, -0.2, 0.05];
+        let mut odds = vec![0.0; 400];
+        f.odds(&scores, &shifts, &mut places(400), &mut odds);
+        let mut logits = vec![0.0; 400];
+        f.read_all(&scores, &shifts, 0.0, &mut places(400), &mut logits);
+        for (odds, logits) in odds.chunks(100).zip(logits.chunks(100)) {
+            let factor = odds[0] / logits[0].exp();
+            for (odds, logit) in odds.iter().zip(logits) {
+                assert!(
+                    (odds - factor * logit.exp()).abs() <= 2e-12 * odds,
+                    "{odds} {logit}"
+                );
+            }
+        }
+        for row in 0..4 {
+            // Alone it is as among others.
+            let here = row * 100..(row + 1) * 100;
+            let mut alone = vec![0.0; 100];
+            let shift = &shifts[row..=row];
+            f.odds(&scores[here.clone()], shift, &mut places(100), &mut alone);
+            assert!(alone == odds[here], "row {row}");
+        }
+    }
+
+    #[test]
+    fn odds_grow_from_piece_to_piece() {
+        let (f, _) = fine();
+        // Each node, as the end of a piece and as the beginning of the next.
+        let ends = (1..1024).flat_map(|k| [(k, 1.0), (k + 1, 0.0)]);
+        let (pieces, mut along): (Vec<u32>, Vec<f64>) = ends.unzip();
+        let mut odds = vec![0.0; pieces.len()];
+        exponentiate_all(&f.pieces, &pieces, &mut along, &mut odds);
+        for pair in odds.windows(2) {
+            // What `rank::distinct` allows for.
+            let error = 1.0 / (1_u64 << 48) as f64;
+            assert!(pair[0] <= pair[1] * (1.0 + error), "{pair:?}");
+        }
+    }
+
+    #[test]
+    fn steep_and_long_functions_take_the_long_way() {
+        let grid = Grid::new(0.0, 1.0, 16);
+        let steep = Increasing::new(grid, &[1.0; 17]).with_exponentials();
+        let long = Increasing::new(Grid::new(0.0, 601.0, 60_000), &[1.0; 60_001]);
+        assert!(!steep.exponentials && !long.with_exponentials().exponentials);
     }
 
     #[test]

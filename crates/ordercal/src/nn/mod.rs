@@ -1,5 +1,6 @@
 //! The small fully connected networks inside the function families, and how they are trained.
 
+pub(crate) mod columns;
 pub(crate) mod head;
 pub(crate) mod input;
 pub(crate) mod mlp;

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use super::head::{RowScratch, free_row, sorted_row};
 use super::mlp::{Buffers, Shape};
-use super::narrow;
+use super::{columns, narrow};
 use crate::error::Result;
 use crate::math::simd::vectorized;
 use crate::optim::adam::{AdamState, PART};
@@ -105,7 +105,7 @@ impl NetworkLoss {
     /// Rows per piece.
     fn piece_rows(&self) -> usize {
         if self.is_narrow() {
-            narrow::ROWS
+            columns::ROWS
         } else {
             PIECE
         }

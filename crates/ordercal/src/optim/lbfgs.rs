@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::stop::StopReason;
+use super::vector::{add_scaled, combine, dot};
 use crate::error::{Error, Result};
 
 /// Settings of L-BFGS.
@@ -177,9 +178,8 @@ struct At {
 
 impl Line<'_> {
     fn at(&mut self, step: f64) -> At {
-        for ((p, o), d) in self.point.iter_mut().zip(&self.origin).zip(&self.direction) {
-            *p = o + step * d;
-        }
+        let (origin, direction) = (&self.origin, &self.direction);
+        combine(&mut self.point, origin, direction, |o, d| o + step * d);
         let value = (self.evaluate)(&self.point, &mut self.gradient);
         self.evaluations += 1;
         let slope = dot(&self.gradient, &self.direction);
@@ -300,16 +300,8 @@ impl Memory {
     fn push(&mut self, from: &[f64], to: &[f64], gradient_from: &[f64], gradient_to: &[f64]) {
         let slot = (self.newest + 1) % self.pairs.len();
         let pair = &mut self.pairs[slot];
-        for (s, (a, b)) in pair.step.iter_mut().zip(from.iter().zip(to)) {
-            *s = b - a;
-        }
-        for (y, (a, b)) in pair
-            .change
-            .iter_mut()
-            .zip(gradient_from.iter().zip(gradient_to))
-        {
-            *y = b - a;
-        }
+        combine(&mut pair.step, from, to, |a, b| b - a);
+        combine(&mut pair.change, gradient_from, gradient_to, |a, b| b - a);
         let product = dot(&pair.step, &pair.change);
         // A pair without positive curvature would spoil every direction after it.
         if product > 1e-14 * dot(&pair.change, &pair.change) {
@@ -342,16 +334,6 @@ impl Memory {
             let beta = pair.inverse * dot(&pair.change, direction);
             add_scaled(direction, pair.alpha - beta, &pair.step);
         }
-    }
-}
-
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
-}
-
-fn add_scaled(target: &mut [f64], factor: f64, values: &[f64]) {
-    for (t, v) in target.iter_mut().zip(values) {
-        *t += factor * v;
     }
 }
 

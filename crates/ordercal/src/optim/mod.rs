@@ -5,6 +5,7 @@ pub(crate) mod lbfgs;
 pub(crate) mod scalar;
 pub(crate) mod simplex;
 mod stop;
+pub(crate) mod vector;
 
 use serde::{Deserialize, Serialize};
 

@@ -6,23 +6,28 @@ use crate::data::Dataset;
 use crate::math::exp::{exp_f32, ln_f64, multiplier_f64};
 use crate::math::grid::{Gathered, Grid, Increasing};
 use crate::math::simd::vectorized;
-use crate::nn::mlp::{Buffers, Shape};
+use crate::nn::columns::{Columns, ROWS};
+use crate::nn::mlp::Shape;
 use crate::rng::Rng;
 
 /// f̄′ on the grid: a network of one input, and its gradient.
 pub(super) struct SlopeNetwork {
     shape: Shape,
-    /// The nodes, scaled to −1..1.
-    nodes: Vec<f32>,
     /// f̄′ where the network says 0.
     beta: f64,
-    buffers: Buffers,
-    narrow: Vec<f32>,
-    gradient: Vec<f32>,
+    params: Vec<f32>,
+    stretches: Vec<Stretch>,
     pub(super) slopes: Vec<f64>,
     derivatives: Vec<f64>,
     /// ln f̄′.
     logs: Vec<f64>,
+}
+
+/// Some neighbouring nodes.
+struct Stretch {
+    /// Their places, scaled to −1..1, and what the network makes of them.
+    columns: Columns,
+    gradient: Vec<f32>,
 }
 
 vectorized! {
@@ -40,17 +45,23 @@ vectorized! {
 impl SlopeNetwork {
     pub(super) fn new(hidden: &[usize], grid: Grid, beta: f64) -> Self {
         let shape = Shape::new(1, hidden, 1);
-        let count = grid.intervals + 1;
-        let nodes = (0..count).map(|k| (2.0 * k as f64 / grid.intervals as f64 - 1.0) as f32);
+        let nodes = grid.nodes();
+        let place = |k: usize| (2.0 * k as f64 / grid.intervals as f64 - 1.0) as f32;
+        let stretch = |first: usize| {
+            let mut columns = Columns::new(&shape);
+            for (offset, input) in columns.inputs_mut().iter_mut().enumerate() {
+                *input = place((first + offset).min(nodes - 1));
+            }
+            let gradient = vec![0.0; shape.params()];
+            Stretch { columns, gradient }
+        };
         Self {
-            nodes: nodes.collect(),
             beta,
-            buffers: shape.buffers(count),
-            narrow: vec![0.0; shape.params()],
-            gradient: vec![0.0; shape.params()],
-            slopes: vec![0.0; count],
-            derivatives: vec![0.0; count],
-            logs: vec![0.0; count],
+            params: vec![0.0; shape.params()],
+            stretches: (0..nodes).step_by(ROWS).map(stretch).collect(),
+            slopes: vec![0.0; nodes],
+            derivatives: vec![0.0; nodes],
+            logs: vec![0.0; nodes],
             shape,
         }
     }
@@ -65,44 +76,45 @@ impl SlopeNetwork {
 
     /// Sets `slopes` to f̄′ at the nodes.
     fn forward(&mut self, params: &[f64]) {
-        for (narrow, &param) in self.narrow.iter_mut().zip(params) {
+        for (narrow, &param) in self.params.iter_mut().zip(params) {
             *narrow = param as f32;
         }
-        let outputs = self.shape.forward(
-            &self.narrow,
-            &self.nodes,
-            self.nodes.len(),
-            &mut self.buffers,
-        );
-        read_slopes(
-            outputs,
-            self.beta,
-            &mut self.slopes,
-            &mut self.derivatives,
-            &mut self.logs,
-        );
+        let (shape, params, beta) = (&self.shape, &self.params, self.beta);
+        let targets = self
+            .slopes
+            .par_chunks_mut(ROWS)
+            .zip(self.derivatives.par_chunks_mut(ROWS))
+            .zip(self.logs.par_chunks_mut(ROWS));
+        let stretches = self.stretches.par_iter_mut().zip(targets);
+        stretches.for_each(|(stretch, ((slopes, derivatives), logs))| {
+            let outputs = stretch.columns.forward(shape, params, ROWS);
+            read_slopes(outputs, beta, slopes, derivatives, logs);
+        });
     }
 
     /// Turns the gradient on `slopes` into that on the parameters.
     fn backward(&mut self, on_slopes: &[f64], on_params: &mut [f64]) {
-        let count = self.nodes.len();
-        // The last layer's values are not needed any more: their place takes the gradient.
-        let outputs = self.buffers.last_mut(count);
-        for ((output, &gradient), &derivative) in
-            outputs.iter_mut().zip(on_slopes).zip(&self.derivatives)
-        {
-            *output = (gradient * derivative) as f32;
-        }
-        self.gradient.fill(0.0);
-        self.shape.backward(
-            &self.narrow,
-            &self.nodes,
-            count,
-            &mut self.buffers,
-            &mut self.gradient,
-        );
-        for (target, &gradient) in on_params.iter_mut().zip(&self.gradient) {
-            *target = f64::from(gradient);
+        let (shape, params) = (&self.shape, &self.params);
+        let sources = on_slopes
+            .par_chunks(ROWS)
+            .zip(self.derivatives.par_chunks(ROWS));
+        let stretches = self.stretches.par_iter_mut().zip(sources);
+        stretches.for_each(|(stretch, (on_slopes, derivatives))| {
+            let Stretch { columns, gradient } = stretch;
+            let outputs = columns.outputs_mut();
+            // Behind the last node there is nothing.
+            outputs.fill(0.0);
+            let gradients = on_slopes.iter().zip(derivatives);
+            for (output, (on_slope, derivative)) in outputs.iter_mut().zip(gradients) {
+                *output = (on_slope * derivative) as f32;
+            }
+            columns.backward(shape, params, ROWS, gradient);
+        });
+        on_params.fill(0.0);
+        for stretch in &self.stretches {
+            for (sum, &part) in on_params.iter_mut().zip(&stretch.gradient) {
+                *sum += f64::from(part);
+            }
         }
     }
 }
@@ -138,13 +150,12 @@ impl Objective<'_> {
         }
         let mut value = settled(self.pass.nll, VALUE_GRAIN);
         let SlopeNetwork { slopes, logs, .. } = &self.slope;
-        let intervals = (slopes.len() - 1) as f64;
+        let weight = self.smoothness * (slopes.len() - 1) as f64;
         for k in 1..slopes.len() {
             let change = logs[k] - logs[k - 1];
-            value += 0.5 * self.smoothness * intervals * change * change;
-            let pull = self.smoothness * intervals * change;
-            on_slopes[k] += pull / slopes[k];
-            on_slopes[k - 1] -= pull / slopes[k - 1];
+            value += 0.5 * weight * change * change;
+            on_slopes[k] += weight * change / slopes[k];
+            on_slopes[k - 1] -= weight * change / slopes[k - 1];
         }
         self.slope.backward(&on_slopes, gradient);
         for (gradient, &param) in gradient.iter_mut().zip(params) {
@@ -204,8 +215,8 @@ impl<'a> Pass<'a> {
             exponentials: vec![0.0; classes],
             nll: 0.0,
         };
-        // Small data is not worth sixteen grids of sums.
-        let parts = scores.len().div_ceil(8 * grid.intervals).clamp(1, PARTS);
+        // Each part has a grid of sums, to be cleared and added up: small data is not worth many.
+        let parts = scores.len().div_ceil(32 * grid.intervals).clamp(1, PARTS);
         let total = data.total_weight();
         let shares = match data.weights() {
             Some(weights) => weights.iter().map(|w| w / total).collect(),

@@ -1,11 +1,14 @@
 //! The penalised likelihood of a linear map: value and gradient in one pass over fixed pieces of rows.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use crate::data::Dataset;
 use crate::math::exp::exp_f32;
 use crate::math::gemm::{Matrix, multiply};
 use crate::math::simd::vectorized;
+use crate::optim::vector;
 
 /// Which weights there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +50,8 @@ const PIECE: usize = 256;
 const NARROW_ROWS: usize = 64;
 /// Rows of residuals per matrix product of the gradient.
 const PRODUCT_ROWS: usize = 2048;
+/// Parameters whose penalty is worth a thread's while.
+const PENALTY_PART: usize = 32 * 1024;
 
 impl<'a> Objective<'a> {
     pub(super) fn new(
@@ -88,22 +93,41 @@ impl<'a> Objective<'a> {
             Shape::Vector => self.vector_pass(slopes, biases),
             Shape::Matrix => self.matrix_pass(slopes, biases),
         } / self.total;
-        for g in gradient.iter_mut() {
-            *g /= self.total;
-        }
-        self.nll + self.penalty(params, gradient)
+        self.nll + self.penalise(params, gradient)
     }
 
-    fn penalty(&self, params: &[f64], gradient: &mut [f64]) -> f64 {
-        let mut value = 0.0;
-        let mut add = |index: usize, ridge: f64| {
-            value += ridge * params[index] * params[index];
-            gradient[index] += 2.0 * ridge * params[index];
-        };
-        for index in 0..params.len() {
-            add(index, self.ridge_at(index));
-        }
-        value
+    /// Divides the gradient by the rows' weight, and adds the penalty to it, whose value is returned.
+    fn penalise(&self, params: &[f64], gradient: &mut [f64]) -> f64 {
+        let (classes, share) = (self.data.classes(), 1.0 / self.total);
+        let rows = gradient
+            .par_chunks_mut(classes)
+            .zip(params.par_chunks(classes));
+        let values: Vec<f64> = rows
+            .enumerate()
+            .with_min_len(PENALTY_PART.div_ceil(classes))
+            .map(|(row, (gradient, params))| {
+                let Ridge {
+                    bias,
+                    diagonal,
+                    off_diagonal,
+                } = self.ridge;
+                let mut part = |ridge: f64, here: Range<usize>| {
+                    penalise(ridge, share, &params[here.clone()], &mut gradient[here])
+                };
+                match self.shape {
+                    // The last row holds the biases.
+                    Shape::Vector if row == 1 => part(bias, 0..classes),
+                    Shape::Matrix if row == classes => part(bias, 0..classes),
+                    Shape::Vector => part(diagonal, 0..classes),
+                    Shape::Matrix => {
+                        part(off_diagonal, 0..row)
+                            + part(diagonal, row..row + 1)
+                            + part(off_diagonal, row + 1..classes)
+                    }
+                }
+            })
+            .collect();
+        values.iter().sum()
     }
 
     /// The weight of one parameter's square.
@@ -201,7 +225,9 @@ impl<'a> Objective<'a> {
     /// elements is summed in one order.
     fn weight_gradient(&self, residuals: &[f32], gradient: &mut [f64]) {
         let classes = self.data.classes();
-        let block = classes.div_ceil(4).clamp(4, 64);
+        // Large ones: the residuals are packed anew for each.
+        let blocks = 2 * rayon::current_num_threads();
+        let block = classes.div_ceil(blocks).clamp(4, 256);
         gradient
             .par_chunks_mut(block * classes)
             .enumerate()
@@ -427,6 +453,16 @@ vectorized! {
             }
         }
         nll
+    }
+}
+
+vectorized! {
+    /// Scales a gradient and adds that of a ridge to it, whose value is returned.
+    fn penalise(ridge: f64, share: f64, params: &[f64], gradient: &mut [f64]) -> f64 {
+        for (gradient, &param) in gradient.iter_mut().zip(params) {
+            *gradient = *gradient * share + 2.0 * ridge * param;
+        }
+        ridge * vector::dot(params, params)
     }
 }
 

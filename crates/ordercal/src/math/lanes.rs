@@ -1,0 +1,49 @@
+//! Folding many numbers into one by several at a time.
+
+/// Folds values into `LANES` results side by side, and those into one.
+///
+/// `LANES` should be several vectors wide: a result in a single vector waits for itself at every step. Which value goes
+/// into which lane depends on its place alone.
+#[inline(always)]
+pub(crate) fn fold<const LANES: usize, T: Copy, S: Copy>(
+    values: &[T],
+    start: S,
+    step: impl Fn(S, T) -> S,
+    join: impl Fn(S, S) -> S,
+) -> S {
+    let mut lanes = [start; LANES];
+    let mut chunks = values.chunks_exact(LANES);
+    for chunk in &mut chunks {
+        for (lane, &value) in lanes.iter_mut().zip(chunk) {
+            *lane = step(*lane, value);
+        }
+    }
+    for (lane, &value) in lanes.iter_mut().zip(chunks.remainder()) {
+        *lane = step(*lane, value);
+    }
+    let mut width = LANES;
+    while width > 1 {
+        width /= 2;
+        let (left, right) = lanes.split_at_mut(width);
+        for (left, &right) in left.iter_mut().zip(&*right) {
+            *left = join(*left, right);
+        }
+    }
+    lanes[0]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_counts_once() {
+        for count in 0..200_u64 {
+            let values: Vec<u64> = (0..count).map(|i| i * i).collect();
+            let sum = fold::<32, _, _>(&values, 0, |sum, value| sum + value, |a, b| a + b);
+            assert_eq!(sum, values.iter().sum::<u64>());
+            let most = fold::<16, _, _>(&values, 0, u64::max, u64::max);
+            assert_eq!(most, values.iter().copied().max().unwrap_or(0));
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Small networks, turned on their side: a vector holds one unit of many rows.
+//!
+//! With ten classes and ten units a matrix product is over before it has begun, and a row does not fill a
+//! vector. Here the rows are the vectors: a layer is a sum of rows' values times one weight each, and nothing is
+//! summed across a vector but the gradient of a weight.
+
+use super::mlp::Shape;
+use crate::math::simd::vectorized;
+
+/// The most rows.
+pub(crate) const ROWS: usize = 256;
+/// Rows whose sums stay in registers. Rows are worked on in multiples of them.
+pub(crate) const BLOCK: usize = 64;
+/// Rows of a vector.
+pub(crate) const LANES: usize = 16;
+
+/// What some rows need, unit by unit: `values[layer][unit * ROWS + row]`.
+#[derive(Debug, Clone)]
+pub(crate) struct Columns {
+    /// The inputs, then every layer's values; of the last one first the outputs, then the gradient on them.
+    values: Vec<Vec<f32>>,
+    /// Gradients on the values of hidden layers.
+    deltas: Vec<Vec<f32>>,
+}
+
+impl Columns {
+    pub(crate) fn new(shape: &Shape) -> Self {
+        let widths = |widths: &[usize]| widths.iter().map(|w| vec![0.0; w * ROWS]).collect();
+        Self {
+            values: widths(shape.widths()),
+            deltas: widths(shape.hidden()),
+        }
+    }
+
+    pub(crate) fn inputs(&self) -> &[f32] {
+        &self.values[0]
+    }
+
+    pub(crate) fn inputs_mut(&mut self) -> &mut [f32] {
+        &mut self.values[0]
+    }
+
+    /// The last layer's values, or the gradient on them.
+    pub(crate) fn outputs_mut(&mut self) -> &mut [f32] {
+        self.values.last_mut().expect("a network has a last layer")
+    }
+
+    /// Runs the inputs of the first `rows` rows, a multiple of [`BLOCK`], through the network and returns the last
+    /// layer's values, which the caller may overwrite with the gradient on them for [`backward`](Self::backward).
+    pub(crate) fn forward(&mut self, shape: &Shape, params: &[f32], rows: usize) -> &mut [f32] {
+        let last = self.values.len() - 2;
+        let mut rest = params;
+        for (layer, (inputs, outputs)) in shape.layers().enumerate() {
+            let (weights, behind) = rest.split_at(inputs * outputs);
+            let (biases, behind) = behind.split_at(outputs);
+            rest = behind;
+            let (before, here) = self.values.split_at_mut(layer + 1);
+            let source = &before[layer];
+            forward(weights, biases, source, rows, layer < last, &mut here[0]);
+        }
+        self.outputs_mut()
+    }
+
+    /// Writes to `gradient` what the gradient on the outputs means for the parameters.
+    pub(crate) fn backward(
+        &mut self,
+        shape: &Shape,
+        params: &[f32],
+        rows: usize,
+        gradient: &mut [f32],
+    ) {
+        let layers: Vec<(usize, usize)> = shape.layers().collect();
+        let mut end = params.len();
+        for (layer, &(inputs, outputs)) in layers.iter().enumerate().rev() {
+            let start = end - (inputs + 1) * outputs;
+            let (near, far) = self.deltas.split_at_mut(layer);
+            let delta = far.first().unwrap_or(&self.values[layers.len()]);
+            let (weights, biases) = gradient[start..end].split_at_mut(inputs * outputs);
+            let source = &self.values[layer];
+            weight_gradients(source, delta, rows, weights);
+            bias_gradients(delta, rows, biases);
+            if layer > 0 {
+                let weights = &params[start..start + inputs * outputs];
+                input_gradients(weights, delta, source, rows, &mut near[layer - 1]);
+            }
+            end = start;
+        }
+    }
+}
+
+vectorized! {
+    /// One layer: Σ weight · value + bias, and nothing below 0 if `relu`.
+    fn forward(weights: &[f32], biases: &[f32], source: &[f32], rows: usize, relu: bool, target: &mut [f32]) {
+        let outputs = biases.len();
+        for (output, target) in target.chunks_exact_mut(ROWS).enumerate() {
+            for first in (0..rows).step_by(BLOCK) {
+                let mut sums = [biases[output]; BLOCK];
+                for (input, source) in source.chunks_exact(ROWS).enumerate() {
+                    let weight = weights[input * outputs + output];
+                    let source = &source[first..first + BLOCK];
+                    for (sum, &value) in sums.iter_mut().zip(source) {
+                        *sum = weight.mul_add(value, *sum);
+                    }
+                }
+                if relu {
+                    for sum in &mut sums {
+                        *sum = sum.max(0.0);
+                    }
+                }
+                target[first..first + BLOCK].copy_from_slice(&sums);
+            }
+        }
+    }
+}
+
+vectorized! {
+    /// The gradient on a layer's inputs; none where the ReLU gave 0.
+    fn input_gradients(weights: &[f32], delta: &[f32], source: &[f32], rows: usize, target: &mut [f32]) {
+        let outputs = delta.len() / ROWS;
+        for (input, target) in target.chunks_exact_mut(ROWS).enumerate() {
+            for first in (0..rows).step_by(BLOCK) {
+                let mut sums = [0.0_f32; BLOCK];
+                let weights = &weights[input * outputs..][..outputs];
+                for (&weight, delta) in weights.iter().zip(delta.chunks_exact(ROWS)) {
+                    for (sum, &value) in sums.iter_mut().zip(&delta[first..first + BLOCK]) {
+                        *sum = weight.mul_add(value, *sum);
+                    }
+                }
+                let values = &source[input * ROWS + first..][..BLOCK];
+                for (sum, &value) in sums.iter_mut().zip(values) {
+                    *sum = if value > 0.0 { *sum } else { 0.0 };
+                }
+                target[first..first + BLOCK].copy_from_slice(&sums);
+            }
+        }
+    }
+}
+
+vectorized! {
+    /// Σ value · delta over the rows, for every weight.
+    fn weight_gradients(source: &[f32], delta: &[f32], rows: usize, gradient: &mut [f32]) {
+        const TOGETHER: usize = 4;
+        let outputs = delta.len() / ROWS;
+        for (source, gradient) in source.chunks_exact(ROWS).zip(gradient.chunks_exact_mut(outputs)) {
+            let mut targets = gradient.chunks_exact_mut(TOGETHER);
+            let mut deltas = delta.chunks_exact(TOGETHER * ROWS);
+            for (targets, deltas) in (&mut targets).zip(&mut deltas) {
+                targets.copy_from_slice(&products::<TOGETHER>(&source[..rows], deltas));
+            }
+            let rest = targets.into_remainder().iter_mut();
+            for (target, delta) in rest.zip(deltas.remainder().chunks_exact(ROWS)) {
+                [*target] = products::<1>(&source[..rows], delta);
+            }
+        }
+    }
+}
+
+/// Sums of products of one unit's values with the deltas of several others: a single sum would wait for each
+/// addition to end before the next.
+#[inline(always)]
+fn products<const N: usize>(source: &[f32], deltas: &[f32]) -> [f32; N] {
+    let mut sums = [[0.0_f32; LANES]; N];
+    for (place, values) in source.chunks_exact(LANES).enumerate() {
+        for (sums, deltas) in sums.iter_mut().zip(deltas.chunks_exact(ROWS)) {
+            let deltas = &deltas[place * LANES..][..LANES];
+            for lane in 0..LANES {
+                sums[lane] = values[lane].mul_add(deltas[lane], sums[lane]);
+            }
+        }
+    }
+    sums.map(across)
+}
+
+vectorized! {
+    /// Σ delta over the rows, for every unit.
+    fn bias_gradients(delta: &[f32], rows: usize, gradient: &mut [f32]) {
+        for (delta, gradient) in delta.chunks_exact(ROWS).zip(gradient) {
+            let mut sums = [0.0_f32; LANES];
+            for deltas in delta[..rows].chunks_exact(LANES) {
+                for (sum, &delta) in sums.iter_mut().zip(deltas) {
+                    *sum += delta;
+                }
+            }
+            *gradient = across(sums);
+        }
+    }
+}
+
+/// The sum of a vector, by halves.
+#[inline(always)]
+fn across(mut sums: [f32; LANES]) -> f32 {
+    let mut width = LANES / 2;
+    while width > 0 {
+        for lane in 0..width {
+            sums[lane] += sums[lane + width];
+        }
+        width /= 2;
+    }
+    sums[0]
+}

@@ -1,0 +1,132 @@
+//! What optimisers do to whole vectors of parameters: by vector instructions, and on all cores if they are long.
+//!
+//! A sum is made of parts of fixed length and of fixed lanes within them, so it is the same on any number of
+//! threads.
+
+use rayon::prelude::*;
+
+use crate::math::simd::vectorized;
+
+/// Numbers that one thread works on: enough to be worth handing out, few enough for its cache.
+const PART: usize = 32 * 1024;
+
+/// The sum of all products.
+pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
+    if a.len() <= PART {
+        return dot_part(a, b);
+    }
+    let parts = a.par_chunks(PART).zip(b.par_chunks(PART));
+    let sums: Vec<f64> = parts.map(|(a, b)| dot_part(a, b)).collect();
+    sums.iter().sum()
+}
+
+/// `target` += `factor` · `values`.
+pub(crate) fn add_scaled(target: &mut [f64], factor: f64, values: &[f64]) {
+    if target.len() <= PART {
+        return add_scaled_part(target, factor, values);
+    }
+    let parts = target.par_chunks_mut(PART).zip(values.par_chunks(PART));
+    parts.for_each(|(target, values)| add_scaled_part(target, factor, values));
+}
+
+/// Multiplies each number by its factor.
+pub(crate) fn multiply(target: &mut [f64], factors: &[f64]) {
+    let part = |(target, factors): (&mut [f64], &[f64])| {
+        for (target, factor) in target.iter_mut().zip(factors) {
+            *target *= factor;
+        }
+    };
+    if target.len() <= PART {
+        return part((target, factors));
+    }
+    let parts = target.par_chunks_mut(PART).zip(factors.par_chunks(PART));
+    parts.for_each(part);
+}
+
+/// `target` = `work` of the pair at the same place in `a` and `b`.
+pub(crate) fn combine(
+    target: &mut [f64],
+    a: &[f64],
+    b: &[f64],
+    work: impl Fn(f64, f64) -> f64 + Sync,
+) {
+    let part = |(target, (a, b)): (&mut [f64], (&[f64], &[f64]))| {
+        for ((target, &a), &b) in target.iter_mut().zip(a).zip(b) {
+            *target = work(a, b);
+        }
+    };
+    if target.len() <= PART {
+        return part((target, (a, b)));
+    }
+    let sources = a.par_chunks(PART).zip(b.par_chunks(PART));
+    target.par_chunks_mut(PART).zip(sources).for_each(part);
+}
+
+const LANES: usize = 8;
+
+vectorized! {
+    fn dot_part(a: &[f64], b: &[f64]) -> f64 {
+        let mut lanes = [0.0; LANES];
+        let (mut a, mut b) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+        for (a, b) in (&mut a).zip(&mut b) {
+            for ((lane, a), b) in lanes.iter_mut().zip(a).zip(b) {
+                *lane += a * b;
+            }
+        }
+        let mut sum = 0.0;
+        for (a, b) in a.remainder().iter().zip(b.remainder()) {
+            sum += a * b;
+        }
+        for lane in lanes {
+            sum += lane;
+        }
+        sum
+    }
+}
+
+vectorized! {
+    fn add_scaled_part(target: &mut [f64], factor: f64, values: &[f64]) {
+        for (target, value) in target.iter_mut().zip(values) {
+            *target += factor * value;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    #[test]
+    fn long_vectors_are_worked_on_as_short_ones_are() {
+        let mut rng = Rng::new(44);
+        for n in [0, 1, 7, 8, 1000, PART, PART + 1, 3 * PART + 5] {
+            let a: Vec<f64> = (0..n).map(|_| rng.normal()).collect();
+            let b: Vec<f64> = (0..n).map(|_| rng.normal()).collect();
+            let plain: f64 = a.iter().zip(&b).map(|(a, b)| a * b).sum();
+            assert!((dot(&a, &b) - plain).abs() <= 1e-12 * n as f64, "{n}");
+            let mut sum = a.clone();
+            add_scaled(&mut sum, 0.5, &b);
+            let mut product = vec![0.0; n];
+            combine(&mut product, &a, &b, |a, b| a - b);
+            multiply(&mut product, &b);
+            for i in 0..n {
+                assert_eq!(
+                    (sum[i], product[i]),
+                    (a[i] + 0.5 * b[i], (a[i] - b[i]) * b[i])
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_sum_does_not_depend_on_the_number_of_threads() {
+        let mut rng = Rng::new(45);
+        let a: Vec<f64> = (0..5 * PART + 3).map(|_| rng.normal()).collect();
+        let sums = [1, 2, 5].map(|threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+            pool.unwrap().install(|| dot(&a, &a)).to_bits()
+        });
+        assert!(sums[0] == sums[1] && sums[1] == sums[2]);
+    }
+}
