@@ -227,7 +227,7 @@ impl<'a> Profile<'a> {
         Self {
             data,
             likelihoods,
-            weights: [1.0, 0.0, 0.0],
+            weights: [1.0 / 3.0; 3],
         }
     }
 
@@ -248,7 +248,7 @@ impl<'a> Profile<'a> {
                 [-slope, slope * slope - variance]
             })
             .collect();
-        let found = mixture(&self.likelihoods, 3, &|row| data.weight(row));
+        let found = mixture(&self.likelihoods, &self.weights, &|row| data.weight(row));
         self.weights = [found.weights[0], found.weights[1], found.weights[2]];
         let (mut slope, mut curvature) = (0.0, 0.0);
         for (row, likelihoods) in self.likelihoods.chunks_exact(3).enumerate() {

@@ -458,9 +458,10 @@ mod tests {
     fn the_short_way_to_odds_leads_where_the_long_one_does() {
         let (f, mut scores) = fine();
         assert!(f.exponentials);
-        // The second row reaches beyond the grid, the third has a masked class.
+        // The second and the fourth row reach beyond the grid, the third has a masked class.
         scores[150] = -25.0;
         scores[250] = f32::NEG_INFINITY;
+        scores[350] = 2.0;
         let shifts = [0.0, 0.1, -0.2, 0.05];
         let mut odds = vec![0.0; 400];
         f.odds(&scores, &shifts, &mut places(400), &mut odds);

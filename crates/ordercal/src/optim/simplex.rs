@@ -22,15 +22,16 @@ const MAX_ITERATIONS: usize = 50;
 /// Adding Σπ to the mean negative log-likelihood lets the constraint go: its minimum over π ≥ 0 lies on the
 /// simplex by itself (Kim, Carbonetto, Stephens and Anitescu, 2020). Newton's method then needs a handful
 /// of passes where expectation maximisation needs hundreds; its quadratic models have as many variables
-/// as components, and coordinate descent solves them with the signs respected.
+/// as components, and coordinate descent solves them with the signs respected. It begins at the given weights, which
+/// are of the simplex.
 pub(crate) fn mixture(
     likelihoods: &[f64],
-    components: usize,
+    start: &[f64],
     row_weight: &(dyn Fn(usize) -> f64 + Sync),
 ) -> Mixture {
-    let rows = likelihoods.len() / components;
+    let rows = likelihoods.len() / start.len();
     let total: f64 = (0..rows).map(row_weight).sum();
-    let mut weights = vec![1.0 / components as f64; components];
+    let mut weights = start.to_vec();
     let mut here = local(likelihoods, &weights, row_weight, total);
     for _ in 0..MAX_ITERATIONS {
         // The slope of the most promising component bounds what is left to gain.
@@ -40,6 +41,10 @@ pub(crate) fn mixture(
         }
         let step = newton_step(&here, &weights);
         let slope: f64 = step.iter().zip(&here.gradient).map(|(s, g)| s * g).sum();
+        // Likewise what its model promises. Below that, rounding would decide whether a step is taken.
+        if slope >= -TOLERANCE {
+            break;
+        }
         let mut length = 1.0;
         let next = loop {
             let mut point: Vec<f64> = weights
@@ -184,7 +189,7 @@ mod tests {
                 })
                 .collect();
             let weight = |row: usize| (row % 3) as f64;
-            let found = mixture(&likelihoods, m, &weight);
+            let found = mixture(&likelihoods, &vec![1.0 / m as f64; m], &weight);
             let expected = slow(&likelihoods, m, weight);
             assert!((found.weights.iter().sum::<f64>() - 1.0).abs() < 1e-12);
             for (ours, exact) in found.weights.iter().zip(&expected) {
@@ -197,7 +202,7 @@ mod tests {
     #[test]
     fn copes_with_twins_and_zeros() {
         let likelihoods = [0.5, 0.5, 0.0, 0.2, 0.2, 0.9, 0.0, 0.0, 0.0];
-        let found = mixture(&likelihoods, 3, &|_| 1.0);
+        let found = mixture(&likelihoods, &[1.0 / 3.0; 3], &|_| 1.0);
         assert!(found.nll.is_finite() && found.weights.iter().all(|w| w.is_finite()));
     }
 }

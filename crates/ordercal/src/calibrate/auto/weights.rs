@@ -111,7 +111,8 @@ fn solve(members: &[Member], kept: &[usize], rows: &Rows<'_>, part: &[usize]) ->
             nlls.map(move |nll| (best - nll).exp())
         })
         .collect();
-    mixture(&likelihoods, kept.len(), &|place| rows.weight(part[place])).weights
+    let start = vec![1.0 / kept.len() as f64; kept.len()];
+    mixture(&likelihoods, &start, &|place| rows.weight(part[place])).weights
 }
 
 /// −ln Σ w e^(−nll), row by row.
