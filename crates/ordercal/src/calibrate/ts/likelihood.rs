@@ -4,6 +4,7 @@ use rayon::prelude::*;
 
 use crate::data::Dataset;
 use crate::math::exp::{exp_f32, ln_f64};
+use crate::math::lanes;
 use crate::math::simd::vectorized;
 use crate::math::softmax;
 use crate::optim::scalar::Local;
@@ -67,6 +68,9 @@ struct Tiles {
     weights: Vec<f64>,
 }
 
+/// A tile with what is known of its rows' labels, and their weights.
+type TileMut<'a> = ((&'a mut [f32], &'a mut [f64]), &'a mut [f64]);
+
 impl Tiles {
     fn new(data: &Dataset<'_>) -> Self {
         let classes = data.classes();
@@ -74,17 +78,29 @@ impl Tiles {
         let mut z = vec![0.0; rows * classes];
         let mut label_z = vec![0.0; rows];
         let mut weights = vec![0.0; rows];
-        let scores = data.scores().as_slice().chunks_exact(classes);
-        for (row, scores) in scores.enumerate() {
-            let tile = &mut z[row / LANES * LANES * classes..][..LANES * classes];
-            let top = softmax::top(scores);
-            for (class, &score) in scores.iter().enumerate() {
-                // Masked classes weigh nothing, but 0 · −∞ would.
-                tile[class * LANES + row % LANES] = (score - top).max(f32::MIN);
+        let fill = |(place, ((tile, label_z), weights)): (usize, TileMut<'_>)| {
+            let rows = place * LANES..data.rows().min((place + 1) * LANES);
+            for (lane, row) in rows.enumerate() {
+                let scores = data.scores().row(row);
+                let top = softmax::top(scores);
+                for (class, &score) in scores.iter().enumerate() {
+                    // Masked classes weigh nothing, but 0 · −∞ would.
+                    tile[class * LANES + lane] = (score - top).max(f32::MIN);
+                }
+                let label = data.labels()[row] as usize;
+                label_z[lane] = f64::from(tile[label * LANES + lane]);
+                weights[lane] = data.weight(row);
             }
-            let label = data.labels()[row] as usize;
-            label_z[row] = f64::from(tile[label * LANES + row % LANES]);
-            weights[row] = data.weight(row);
+        };
+        let cells = LANES * classes;
+        if z.len() < WORTH_SHARING {
+            let tiles = z.chunks_mut(cells).zip(label_z.chunks_mut(LANES));
+            let tiles = tiles.zip(weights.chunks_mut(LANES));
+            tiles.enumerate().for_each(fill);
+        } else {
+            let tiles = z.par_chunks_mut(cells).zip(label_z.par_chunks_mut(LANES));
+            let tiles = tiles.zip(weights.par_chunks_mut(LANES));
+            tiles.enumerate().with_min_len(256).for_each(fill);
         }
         Self {
             classes,
@@ -312,29 +328,20 @@ vectorized! {
     /// The largest score of each row less the mean of the possible ones.
     fn row_spreads(scores: &[f32], classes: usize, spreads: &mut [f64]) {
         for (scores, spread) in scores.chunks_exact(classes).zip(spreads) {
-            let (mut tops, mut sums, mut counts) = ([f32::NEG_INFINITY; LANES], [0.0_f64; LANES], [0.0_f32; LANES]);
-            let mut look = |lane: usize, score: f32| {
-                let possible = score > f32::NEG_INFINITY;
-                tops[lane] = if score > tops[lane] { score } else { tops[lane] };
-                sums[lane] += f64::from(if possible { score } else { 0.0 });
-                counts[lane] += if possible { 1.0 } else { 0.0 };
+            let possible = |score: f32| score > f32::NEG_INFINITY;
+            let add = |sum: f64, score: f32| sum + f64::from(if possible(score) { score } else { 0.0 });
+            let count = |count: f64, score: f32| count + if possible(score) { 1.0 } else { 0.0 };
+            let (sum, count) = if classes < SHORT {
+                let all = scores.iter().copied();
+                (all.clone().fold(0.0, add), all.fold(0.0, count))
+            } else {
+                let join = |a, b| a + b;
+                (
+                    lanes::fold::<32, _, _>(scores, 0.0, add, join),
+                    lanes::fold::<32, _, _>(scores, 0.0, count, join),
+                )
             };
-            let mut chunks = scores.chunks_exact(LANES);
-            for chunk in &mut chunks {
-                for (lane, &score) in chunk.iter().enumerate() {
-                    look(lane, score);
-                }
-            }
-            for (lane, &score) in chunks.remainder().iter().enumerate() {
-                look(lane, score);
-            }
-            let (mut top, mut sum, mut count) = (f32::NEG_INFINITY, 0.0, 0.0);
-            for lane in 0..LANES {
-                top = if tops[lane] > top { tops[lane] } else { top };
-                sum += sums[lane];
-                count += f64::from(counts[lane]);
-            }
-            *spread = f64::from(top) - sum / count;
+            *spread = f64::from(softmax::top(scores)) - sum / count;
         }
     }
 }
