@@ -6,13 +6,14 @@ use crate::math::simd::vectorized;
 /// Scratch for one row.
 #[derive(Debug, Clone)]
 pub(crate) struct RowScratch {
+    /// A multiple of [`LANES`].
     logits: Vec<f32>,
 }
 
 impl RowScratch {
     pub(crate) fn new(classes: usize) -> Self {
         Self {
-            logits: vec![0.0; classes],
+            logits: vec![0.0; classes.next_multiple_of(LANES)],
         }
     }
 }
@@ -45,6 +46,19 @@ fn exponentiate(values: &mut [f32], shift: f32) -> f64 {
     total
 }
 
+/// Running sums of a few numbers.
+///
+/// A sum over a whole row would wait for each addition to end before the next; those of several chunks overlap.
+#[inline(always)]
+fn running(values: &[f32]) -> [f64; LANES] {
+    let values: &[f32; LANES] = values.try_into().expect("a whole chunk");
+    let mut sum = 0.0;
+    values.map(|value| {
+        sum += f64::from(value);
+        sum
+    })
+}
+
 vectorized! {
     /// The order-preserving head: the NLL of one row in sorted space.
     ///
@@ -63,35 +77,43 @@ vectorized! {
         scratch: &mut RowScratch,
     ) -> f64 {
         let last = y.len() - 1;
-        let v = &mut scratch.logits[..=last];
+        let v = &mut scratch.logits[..y.len().next_multiple_of(LANES)];
         for (((v, z), &here), &next) in v.iter_mut().zip(z.iter_mut()).zip(y).zip(&y[1..]) {
             let (m, slope) = multiplier_f32(*z);
             let gap = ((here - next) * unit).min(MAX_GAP);
             *v = gap * m;
             *z = gap * slope;
         }
+        // Behind the last position there is nothing, and the last one holds no gap.
+        v[last..].fill(0.0);
         let mut below = 0.0_f64;
         let mut label_logit = 0.0;
-        for (rank, v) in v.iter_mut().enumerate() {
-            let step = f64::from(*v);
-            *v = below as f32;
-            if rank == label_rank {
-                label_logit = below;
+        for (place, chunk) in v.chunks_exact_mut(LANES).enumerate() {
+            let (start, steps) = (below, running(chunk));
+            below -= steps[LANES - 1];
+            if place == label_rank / LANES {
+                let behind = (label_rank % LANES).checked_sub(1);
+                label_logit = start - behind.map_or(0.0, |behind| steps[behind]);
             }
-            below -= step;
+            chunk[0] = start as f32;
+            for (v, step) in chunk[1..].iter_mut().zip(steps) {
+                *v = (start - step) as f32;
+            }
         }
-        // The last position holds no gap: what was read as its step is unused.
-        let sum = exponentiate(v, 0.0);
+        let sum = exponentiate(&mut v[..=last], 0.0);
+        v[last + 1..].fill(0.0);
         let scale = 1.0 / sum;
-        let mut mass = 0.0_f64;
-        for (z, v) in z[..last].iter_mut().zip(&v[..label_rank]) {
-            mass += f64::from(*v);
-            *z *= (weight * (mass * scale)) as f32;
-        }
-        let tail = label_rank.min(last);
-        for (z, v) in z[tail..last].iter_mut().zip(&v[tail..last]) {
-            mass += f64::from(*v);
-            *z *= (weight * (mass * scale - 1.0)) as f32;
+        let mut before = 0.0_f64;
+        let chunks = z[..last].chunks_mut(LANES).zip(v.chunks_exact(LANES));
+        for (place, (z, v)) in chunks.enumerate() {
+            let masses = running(v);
+            // In this chunk the label's mass is taken off from here on.
+            let label = label_rank.saturating_sub(place * LANES);
+            for (offset, (z, mass)) in z.iter_mut().zip(masses).enumerate() {
+                let reached = if offset >= label { 1.0 } else { 0.0 };
+                *z *= (weight * ((before + mass) * scale - reached)) as f32;
+            }
+            before += masses[LANES - 1];
         }
         z[last..].fill(0.0);
         sum.ln() - label_logit

@@ -130,7 +130,7 @@ impl Shape {
         buffers.last_mut(rows)
     }
 
-    /// Adds to `gradient` what the gradient on the last layer's values, which
+    /// Writes to `gradient` what the gradient on the last layer's values, which
     /// [`forward`](Self::forward)'s result now holds, means for the parameters.
     pub(crate) fn backward(
         &self,
@@ -165,16 +165,12 @@ impl Shape {
             };
             let source = &source[..rows * fan_in];
             let delta_matrix = Matrix::new(delta, rows, fan_out);
-            multiply_add(
+            multiply(
                 weight_gradient,
                 Matrix::new(source, rows, fan_in).transposed(),
                 delta_matrix,
             );
-            for row in delta.chunks_exact(fan_out) {
-                for (sum, &value) in bias_gradient.iter_mut().zip(row) {
-                    *sum += value;
-                }
-            }
+            add_up(delta, bias_gradient);
             if layer > 0 {
                 let target = &mut near[layer - 1][..rows * fan_in];
                 multiply(
@@ -185,6 +181,19 @@ impl Shape {
                 mask(target, source);
             }
             end = start;
+        }
+    }
+}
+
+vectorized! {
+    /// The sum of all rows.
+    fn add_up(rows: &[f32], sums: &mut [f32]) {
+        let width = sums.len();
+        sums.fill(0.0);
+        for row in rows.chunks_exact(width) {
+            for (sum, &value) in sums.iter_mut().zip(row) {
+                *sum += value;
+            }
         }
     }
 }

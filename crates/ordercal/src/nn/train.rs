@@ -207,7 +207,6 @@ impl NetworkLoss {
             loss += weight * nll;
         }
         if let Some(gradient) = gradient {
-            gradient.fill(0.0);
             self.shape
                 .backward(params, inputs, rows.len(), buffers, gradient);
         }
