@@ -1,5 +1,7 @@
 //! A multi-layer perceptron with ReLU hidden layers; its last layer is linear.
 
+use std::ops::Range;
+
 use crate::math::gemm::{Matrix, multiply, multiply_add};
 use crate::math::simd::vectorized;
 use crate::rng::Rng;
@@ -130,66 +132,111 @@ impl Shape {
         buffers.last_mut(rows)
     }
 
-    /// Writes to `gradient` what the gradient on the last layer's values, which
-    /// [`forward`](Self::forward)'s result now holds, means for the parameters.
-    pub(crate) fn backward(
-        &self,
-        params: &[f32],
-        inputs: &[f32],
-        rows: usize,
-        buffers: &mut Buffers,
-        gradient: &mut [f32],
-    ) {
+    /// Carries the gradient on the last layer's values, which [`forward`](Self::forward)'s result now holds, back to
+    /// the values of all layers; [`gradient`](Self::gradient) then says what it means for the parameters.
+    pub(crate) fn backward(&self, params: &[f32], rows: usize, buffers: &mut Buffers) {
         let Buffers {
             outputs, deltas, ..
         } = buffers;
         let last = self.widths.len() - 2;
         let mut end = params.len();
-        for layer in (0..=last).rev() {
+        for layer in (1..=last).rev() {
             let (fan_in, fan_out) = (self.widths[layer], self.widths[layer + 1]);
             let start = end - (fan_in + 1) * fan_out;
             let weights = &params[start..start + fan_in * fan_out];
-            let (weight_gradient, bias_gradient) =
-                gradient[start..end].split_at_mut(fan_in * fan_out);
             let (near, far) = deltas.split_at_mut(layer);
-            let delta = if layer == last {
-                &outputs[last]
-            } else {
-                &far[0]
-            };
-            let delta = &delta[..rows * fan_out];
-            let source = if layer == 0 {
-                inputs
-            } else {
-                &outputs[layer - 1]
-            };
-            let source = &source[..rows * fan_in];
-            let delta_matrix = Matrix::new(delta, rows, fan_out);
+            let delta = far.first().unwrap_or(&outputs[last]);
+            let target = &mut near[layer - 1][..rows * fan_in];
             multiply(
-                weight_gradient,
-                Matrix::new(source, rows, fan_in).transposed(),
-                delta_matrix,
+                target,
+                Matrix::new(&delta[..rows * fan_out], rows, fan_out),
+                Matrix::new(weights, fan_in, fan_out).transposed(),
             );
-            add_up(delta, bias_gradient);
-            if layer > 0 {
-                let target = &mut near[layer - 1][..rows * fan_in];
-                multiply(
-                    target,
-                    delta_matrix,
-                    Matrix::new(weights, fan_in, fan_out).transposed(),
-                );
-                mask(target, source);
-            }
+            mask(target, &outputs[layer - 1][..rows * fan_in]);
             end = start;
+        }
+    }
+
+    /// Divides the parameters into stretches of about the given number.
+    pub(crate) fn stretches(&self, about: usize) -> Vec<Stretch> {
+        let mut stretches = Vec::new();
+        let mut first_param = 0;
+        for (layer, (fan_in, fan_out)) in self.layers().enumerate() {
+            let count = (fan_in * fan_out).div_ceil(about).min(fan_in);
+            let size = fan_in.div_ceil(count);
+            for first in (0..fan_in).step_by(size) {
+                let end = (first + size).min(fan_in);
+                // The biases lie behind the last input's weights.
+                let rows = end - first + usize::from(end == fan_in);
+                let params = first_param..first_param + rows * fan_out;
+                first_param = params.end;
+                stretches.push(Stretch {
+                    layer,
+                    inputs: first..end,
+                    params,
+                });
+            }
+        }
+        stretches
+    }
+
+    /// Writes the gradient on some of the parameters, summed over the rows of several passes.
+    pub(crate) fn gradient<'b>(
+        &self,
+        stretch: &Stretch,
+        passes: impl Iterator<Item = Pass<'b>>,
+        gradient: &mut [f32],
+    ) {
+        let layer = stretch.layer;
+        let (fan_in, fan_out) = (self.widths[layer], self.widths[layer + 1]);
+        let (first, count) = (stretch.inputs.start, stretch.inputs.len());
+        let (weights, biases) = gradient.split_at_mut(count * fan_out);
+        biases.fill(0.0);
+        for (place, pass) in passes.enumerate() {
+            let Buffers {
+                outputs, deltas, ..
+            } = pass.buffers;
+            let source = match layer {
+                0 => pass.inputs,
+                _ => &outputs[layer - 1],
+            };
+            let delta = deltas.get(layer).unwrap_or(&outputs[layer]);
+            let delta = &delta[..pass.rows * fan_out];
+            let source = Matrix::new(&source[..pass.rows * fan_in], pass.rows, fan_in);
+            let left = source.columns(first, count).transposed();
+            let right = Matrix::new(delta, pass.rows, fan_out);
+            if place == 0 {
+                multiply(weights, left, right);
+            } else {
+                multiply_add(weights, left, right);
+            }
+            if !biases.is_empty() {
+                add_up(delta, biases);
+            }
         }
     }
 }
 
+/// Some neighbouring parameters: all weights of some inputs of a layer and, behind its last input, its biases.
+#[derive(Debug, Clone)]
+pub(crate) struct Stretch {
+    layer: usize,
+    inputs: Range<usize>,
+    /// Which parameters they are.
+    pub(crate) params: Range<usize>,
+}
+
+/// Rows that went forward and backward.
+pub(crate) struct Pass<'a> {
+    pub(crate) inputs: &'a [f32],
+    pub(crate) rows: usize,
+    pub(crate) buffers: &'a Buffers,
+}
+
 vectorized! {
-    /// The sum of all rows.
+    /// Adds all rows to `sums`.
     fn add_up(rows: &[f32], sums: &mut [f32]) {
         let width = sums.len();
-        sums.fill(0.0);
         for row in rows.chunks_exact(width) {
             for (sum, &value) in sums.iter_mut().zip(row) {
                 *sum += value;
@@ -292,8 +339,22 @@ pub(crate) mod tests {
                 .sum();
             assert!((value - loss(&wide)).abs() < 1e-3);
             outputs.copy_from_slice(&slopes);
-            let mut gradient = vec![0.0; shape.params()];
-            shape.backward(&params, &inputs, rows, &mut buffers, &mut gradient);
+            shape.backward(&params, rows, &mut buffers);
+            // Stretches of any length are parts of the same gradient.
+            let [gradient, others @ ..] = [usize::MAX, 1, 5, 20].map(|about| {
+                let mut gradient = vec![9.0; shape.params()];
+                for stretch in shape.stretches(about) {
+                    let pass = Pass {
+                        inputs: &inputs,
+                        rows,
+                        buffers: &buffers,
+                    };
+                    let part = &mut gradient[stretch.params.clone()];
+                    shape.gradient(&stretch, std::iter::once(pass), part);
+                }
+                gradient
+            });
+            assert!(others.iter().all(|other| *other == gradient));
             for i in 0..params.len() {
                 let at = |step: f64| {
                     let mut moved = wide.clone();

@@ -8,11 +8,11 @@ use std::cell::RefCell;
 use rayon::prelude::*;
 
 use super::head::{RowScratch, free_row, sorted_row};
-use super::mlp::{Buffers, Shape};
+use super::mlp::{Buffers, Pass, Shape, Stretch};
 use super::{columns, narrow};
 use crate::error::Result;
 use crate::math::simd::vectorized;
-use crate::optim::adam::{AdamState, PART};
+use crate::optim::adam::{AdamState, Rule, split};
 use crate::optim::lbfgs::Step;
 use crate::optim::{Adam, EarlyStopping, Lbfgs, Optimizer, StopReason};
 use crate::rng::Rng;
@@ -62,20 +62,33 @@ pub(crate) struct NetworkLoss {
 /// One piece's buffers.
 struct Lane {
     room: Room,
-    gradient: Vec<f32>,
     loss: f64,
 }
 
 /// Where a piece is worked on.
 enum Room {
     /// By matrix products.
-    Wide {
-        inputs: Vec<f32>,
-        buffers: Buffers,
-        scratch: RowScratch,
-    },
-    /// By rows as vectors.
-    Narrow(narrow::Buffers),
+    Wide(Wide),
+    /// By rows as vectors; with the gradient.
+    Narrow(narrow::Buffers, Vec<f32>),
+}
+
+struct Wide {
+    inputs: Vec<f32>,
+    buffers: Buffers,
+    scratch: RowScratch,
+    /// How many rows there are.
+    rows: usize,
+}
+
+impl Wide {
+    fn pass(&self) -> Pass<'_> {
+        Pass {
+            inputs: &self.inputs,
+            rows: self.rows,
+            buffers: &self.buffers,
+        }
+    }
 }
 
 /// What training settled on.
@@ -113,27 +126,24 @@ impl NetworkLoss {
 
     fn lane(&self) -> Lane {
         let room = if self.is_narrow() {
-            Room::Narrow(narrow::Buffers::new(&self.shape))
+            let gradient = vec![0.0; self.shape.params()];
+            Room::Narrow(narrow::Buffers::new(&self.shape), gradient)
         } else {
-            Room::Wide {
+            Room::Wide(Wide {
                 inputs: vec![0.0; PIECE * self.classes],
                 buffers: self.shape.buffers(PIECE),
                 scratch: RowScratch::new(self.classes),
-            }
+                rows: 0,
+            })
         };
-        Lane {
-            room,
-            gradient: vec![0.0; self.shape.params()],
-            loss: 0.0,
-        }
+        Lane { room, loss: 0.0 }
     }
 
-    /// Works on the rows of a piece: their weighted loss, and its gradient if asked for.
-    fn piece(&self, params: &[f32], rows: &[u32], with_gradient: bool, lane: &mut Lane) {
-        let gradient = with_gradient.then_some(&mut lane.gradient[..]);
+    /// Works on the rows of a piece: their weighted loss, and the way back from it if asked for.
+    fn piece(&self, params: &[f32], rows: &[u32], backward: bool, lane: &mut Lane) {
         lane.loss = match (&mut lane.room, &self.head) {
             (
-                Room::Narrow(buffers),
+                Room::Narrow(buffers, gradient),
                 Head::Sorted {
                     sorted,
                     unit,
@@ -149,32 +159,25 @@ impl NetworkLoss {
                     possible,
                     weights: self.weights.as_deref(),
                 };
+                let gradient = backward.then_some(&mut gradient[..]);
                 buffers.piece(&self.shape, params, &source, rows, gradient)
             }
-            (Room::Narrow(_), Head::Free { .. }) => {
+            (Room::Narrow(..), Head::Free { .. }) => {
                 unreachable!("rows of a free head are not turned")
             }
-            (
-                Room::Wide {
-                    inputs,
-                    buffers,
-                    scratch,
-                },
-                _,
-            ) => self.wide_piece(params, rows, inputs, buffers, scratch, gradient),
+            (Room::Wide(wide), _) => self.wide_piece(params, rows, wide, backward),
         };
     }
 
-    fn wide_piece(
-        &self,
-        params: &[f32],
-        rows: &[u32],
-        inputs: &mut [f32],
-        buffers: &mut Buffers,
-        scratch: &mut RowScratch,
-        gradient: Option<&mut [f32]>,
-    ) -> f64 {
+    fn wide_piece(&self, params: &[f32], rows: &[u32], room: &mut Wide, backward: bool) -> f64 {
         let classes = self.classes;
+        let Wide {
+            inputs,
+            buffers,
+            scratch,
+            rows: count,
+        } = room;
+        *count = rows.len();
         for (target, &row) in inputs.chunks_exact_mut(classes).zip(rows) {
             target.copy_from_slice(&self.inputs[row as usize * classes..][..classes]);
         }
@@ -206,11 +209,31 @@ impl NetworkLoss {
             };
             loss += weight * nll;
         }
-        if let Some(gradient) = gradient {
-            self.shape
-                .backward(params, inputs, rows.len(), buffers, gradient);
+        if backward {
+            self.shape.backward(params, rows.len(), buffers);
         }
         loss
+    }
+
+    /// The gradient on a stretch of the parameters, from pieces that went backward.
+    fn gradient(&self, stretch: &Stretch, lanes: &[Lane], gradient: &mut [f32]) {
+        if self.is_narrow() {
+            gradient.fill(0.0);
+            for lane in lanes {
+                let Room::Narrow(_, part) = &lane.room else {
+                    unreachable!("all lanes are alike")
+                };
+                add(gradient, &part[stretch.params.clone()]);
+            }
+            return;
+        }
+        let passes = lanes.iter().map(|lane| {
+            let Room::Wide(wide) = &lane.room else {
+                unreachable!("all lanes are alike")
+            };
+            wide.pass()
+        });
+        self.shape.gradient(stretch, passes, gradient);
     }
 }
 
@@ -222,26 +245,50 @@ struct Worker<'a> {
     piece: usize,
     /// Whether the pieces that are worked on at once are worth several threads.
     share: bool,
+    /// The parameters, as threads share them.
+    stretches: Vec<Stretch>,
+    ends: Vec<usize>,
 }
 
 impl<'a> Worker<'a> {
-    fn new(loss: &'a NetworkLoss, batch: usize) -> Self {
+    /// With room for so many pieces at once.
+    fn new(loss: &'a NetworkLoss, pieces: usize) -> Self {
         let piece = loss.piece_rows();
-        let pieces = batch.div_ceil(piece).clamp(1, PIECES);
-        let rows = batch.min(pieces * piece);
+        let rows = loss.rows().min(pieces * piece);
         let work = 3 * (loss.shape.flops() + 60 * loss.classes) * rows;
+        let share = work >= WORTH_SHARING;
+        let threads = if share {
+            rayon::current_num_threads()
+        } else {
+            1
+        };
+        // Several for each thread, as they differ in size; what a gradient is does not depend on it.
+        let about = loss.shape.params().div_ceil(2 * threads);
+        let stretches = loss.shape.stretches(about.clamp(4096, 262_144));
         Self {
             loss,
             lanes: (0..pieces).map(|_| loss.lane()).collect(),
             piece,
-            share: work >= WORTH_SHARING,
+            share,
+            ends: stretches.iter().map(|s| s.params.end).collect(),
+            stretches,
         }
     }
 
-    /// Hands out pieces; afterwards the first lanes, one per piece, hold losses and gradients.
-    fn work(&mut self, params: &[f32], rows: &[u32], with_gradient: bool) -> usize {
+    /// For mini-batches, each of which is worked on at once.
+    fn for_batches(loss: &'a NetworkLoss, rows: usize) -> Self {
+        Self::new(loss, rows.div_ceil(loss.piece_rows()).max(1))
+    }
+
+    /// For passes over so many rows, in rounds of a few pieces.
+    fn for_passes(loss: &'a NetworkLoss, rows: usize) -> Self {
+        Self::new(loss, rows.div_ceil(loss.piece_rows()).clamp(1, PIECES))
+    }
+
+    /// Hands out pieces, and returns the lanes that hold them, with the sum of their losses.
+    fn work(&mut self, params: &[f32], rows: &[u32], backward: bool) -> (f64, &[Lane]) {
         let loss = self.loss;
-        let run = |(lane, rows): (&mut Lane, &[u32])| loss.piece(params, rows, with_gradient, lane);
+        let run = |(lane, rows): (&mut Lane, &[u32])| loss.piece(params, rows, backward, lane);
         let piece = self.piece;
         if self.share && rows.len() > piece {
             self.lanes
@@ -252,57 +299,64 @@ impl<'a> Worker<'a> {
         } else {
             self.lanes.iter_mut().zip(rows.chunks(piece)).for_each(run);
         }
-        rows.len().div_ceil(piece)
+        let used = &self.lanes[..rows.len().div_ceil(piece)];
+        (used.iter().map(|lane| lane.loss).sum(), used)
     }
 
     fn capacity(&self) -> usize {
         self.lanes.len() * self.piece
     }
 
-    /// The weighted loss of a batch and, in `gradient`, its gradient, both times `scale`.
-    fn batch(&mut self, params: &[f32], rows: &[u32], scale: f64, gradient: &mut [f32]) -> f64 {
-        let mut loss = 0.0;
-        for (round, rows) in rows.chunks(self.capacity()).enumerate() {
-            let used = self.work(params, rows, true);
-            let lanes = &self.lanes[..used];
-            loss += lanes.iter().map(|lane| lane.loss).sum::<f64>();
-            in_parts(gradient, |first, gradient| {
-                if round == 0 {
-                    gradient.fill(0.0);
-                }
-                for lane in lanes {
-                    let part = &lane.gradient[first..first + gradient.len()];
-                    add_scaled(gradient, scale as f32, part);
-                }
-            });
-        }
-        loss * scale
+    /// A step of Adam on the mean loss of a batch, which is returned.
+    fn step(
+        &mut self,
+        params: &mut [f32],
+        rows: &[u32],
+        state: &mut AdamState,
+        rule: &Rule<'_>,
+    ) -> f64 {
+        let (loss, lanes) = self.work(params, rows, true);
+        // Borrowed anew, without the right to change them.
+        let used = lanes.len();
+        let (lanes, stretches, network) = (&self.lanes[..used], &self.stretches, self.loss);
+        state.step(rule, params, &self.ends, self.share, |place, gradient| {
+            network.gradient(&stretches[place], lanes, gradient);
+        });
+        loss * rule.scale
     }
 
-    /// The same over many rows, added up in 64 bits.
+    /// The weighted loss of many rows and, in `gradient`, its gradient, both times `scale` and added up in 64 bits.
     fn all(&mut self, params: &[f32], rows: &[u32], scale: f64, gradient: &mut [f64]) -> f64 {
         gradient.fill(0.0);
-        let mut loss = 0.0;
+        let mut part = vec![0.0; gradient.len()];
+        let mut total = 0.0;
         for rows in rows.chunks(self.capacity()) {
-            let used = self.work(params, rows, true);
-            for lane in &self.lanes[..used] {
-                loss += lane.loss;
-                for (sum, &value) in gradient.iter_mut().zip(&lane.gradient) {
+            let (loss, lanes) = self.work(params, rows, true);
+            let used = lanes.len();
+            total += loss;
+            let (lanes, network) = (&self.lanes[..used], self.loss);
+            let targets = split(gradient, &self.ends).zip(split(&mut part, &self.ends));
+            let all: Vec<_> = targets.zip(&self.stretches).collect();
+            let work = |((sums, part), stretch): ((&mut [f64], &mut [f32]), &Stretch)| {
+                network.gradient(stretch, lanes, part);
+                for (sum, &value) in sums.iter_mut().zip(&*part) {
                     *sum += scale * f64::from(value);
                 }
+            };
+            if self.share {
+                all.into_par_iter().with_max_len(1).for_each(work);
+            } else {
+                all.into_iter().for_each(work);
             }
         }
-        loss * scale
+        total * scale
     }
 
     /// The mean loss alone.
     fn value(&mut self, params: &[f32], rows: &[u32]) -> f64 {
-        let mut loss = 0.0;
-        for rows in rows.chunks(self.capacity()) {
-            let used = self.work(params, rows, false);
-            loss += self.lanes[..used].iter().map(|lane| lane.loss).sum::<f64>();
-        }
-        loss / self.loss.total_weight(rows)
+        let rounds = rows.chunks(self.capacity());
+        let sum: f64 = rounds.map(|rows| self.work(params, rows, false).0).sum();
+        sum / self.loss.total_weight(rows)
     }
 }
 
@@ -313,20 +367,10 @@ impl NetworkLoss {
     }
 }
 
-/// Works on many numbers in parts, on all cores if there are enough of them; `work` is told where a part begins.
-fn in_parts(values: &mut [f32], work: impl Fn(usize, &mut [f32]) + Sync) {
-    if values.len() < 2 * PART {
-        work(0, values);
-    } else {
-        let parts = values.par_chunks_mut(PART).enumerate();
-        parts.for_each(|(place, part)| work(place * PART, part));
-    }
-}
-
 vectorized! {
-    fn add_scaled(target: &mut [f32], factor: f32, values: &[f32]) {
+    fn add(target: &mut [f32], values: &[f32]) {
         for (target, &value) in target.iter_mut().zip(values) {
-            *target += factor * value;
+            *target += value;
         }
     }
 }
@@ -383,7 +427,6 @@ type Ending = (usize, usize, StopReason);
 impl Trainer<'_> {
     fn adam(&mut self, adam: &Adam, rng: &mut Rng, params: &mut [f32]) -> Result<Ending> {
         let mut state = AdamState::new(params.len());
-        let mut gradient = vec![0.0; params.len()];
         let steps = adam.epochs * self.rows.len().div_ceil(adam.batch);
         let mut step = 0;
         for epoch in 1..=adam.epochs {
@@ -391,9 +434,13 @@ impl Trainer<'_> {
             let mut total = 0.0;
             for batch in self.rows.chunks(adam.batch) {
                 let share = batch.len() as f64;
-                total += share * self.worker.batch(params, batch, 1.0 / share, &mut gradient);
-                let rate = adam.rate(step as f64 / steps as f64);
-                state.step(adam, rate, self.lambda, &gradient, params);
+                let rule = Rule {
+                    settings: adam,
+                    rate: adam.rate(step as f64 / steps as f64),
+                    lambda: self.lambda,
+                    scale: 1.0 / share,
+                };
+                total += share * self.worker.step(params, batch, &mut state, &rule);
                 step += 1;
             }
             tell(
@@ -470,12 +517,12 @@ pub(crate) fn train(
     let mut rows = everything.clone();
     let keeper =
         early_stopping.and_then(|settings| Keeper::hold_out(settings, &mut rng, &mut rows));
-    let batch = match optimizer {
-        Optimizer::Adam(adam) => adam.batch.min(rows.len()),
-        Optimizer::Lbfgs(_) => rows.len(),
+    let worker = match optimizer {
+        Optimizer::Adam(adam) => Worker::for_batches(loss, adam.batch.min(rows.len())),
+        Optimizer::Lbfgs(_) => Worker::for_passes(loss, rows.len()),
     };
     let mut trainer = Trainer {
-        worker: Worker::new(loss, batch),
+        worker,
         rows,
         keeper,
         lambda,
@@ -488,7 +535,7 @@ pub(crate) fn train(
     if let Some((_, best)) = trainer.keeper.and_then(|keeper| keeper.best) {
         params = best;
     }
-    let nll = Worker::new(loss, loss.rows()).value(&params, &everything);
+    let nll = Worker::for_passes(loss, loss.rows()).value(&params, &everything);
     let squares: f64 = params.iter().map(|&p| f64::from(p) * f64::from(p)).sum();
     Ok(Trained {
         loss: nll + 0.5 * lambda * squares,

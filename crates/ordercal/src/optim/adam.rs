@@ -121,13 +121,11 @@ impl Adam {
     }
 }
 
-/// Parameters that a thread takes on at once, where there are several times as many.
-pub(crate) const PART: usize = 32 * 1024;
-
 /// The running means of a fit.
 pub(crate) struct AdamState {
     mean: Vec<f32>,
     square: Vec<f32>,
+    gradient: Vec<f32>,
     steps: i32,
 }
 
@@ -136,52 +134,75 @@ impl AdamState {
         Self {
             mean: vec![0.0; params],
             square: vec![0.0; params],
+            gradient: vec![0.0; params],
             steps: 0,
         }
     }
 
-    /// One step: `gradient` is that of the loss alone, `lambda`/2‖θ‖² is added here.
+    /// One step with a gradient that is made as it is needed, so that it is still in the cache: `make` is told which
+    /// of the stretches, whose ends are given, to write. `scale` times it is the gradient of the loss; that of
+    /// `lambda`/2‖θ‖² is added here. Threads share the stretches if `share` says so.
     pub(crate) fn step(
         &mut self,
-        settings: &Adam,
-        rate: f64,
-        lambda: f64,
-        gradient: &[f32],
+        rule: &Rule<'_>,
         params: &mut [f32],
+        ends: &[usize],
+        share: bool,
+        make: impl Fn(usize, &mut [f32]) + Sync,
     ) {
         self.steps += 1;
+        let settings = rule.settings;
         let correction1 = 1.0 - settings.beta1.powi(self.steps);
         let correction2 = 1.0 - settings.beta2.powi(self.steps);
         let constants = Constants {
             beta1: settings.beta1 as f32,
             beta2: settings.beta2 as f32,
-            step: (rate / correction1) as f32,
+            step: (rule.rate / correction1) as f32,
             root: (1.0 / correction2.sqrt()) as f32,
             epsilon: settings.epsilon as f32,
-            lambda: lambda as f32,
+            lambda: rule.lambda as f32,
+            scale: rule.scale as f32,
         };
-        if params.len() < 2 * PART {
-            update(
-                &constants,
-                gradient,
-                params,
-                &mut self.mean,
-                &mut self.square,
-            );
-            return;
-        }
-        let running = self
-            .mean
-            .par_chunks_mut(PART)
-            .zip(self.square.par_chunks_mut(PART));
-        let all = params
-            .par_chunks_mut(PART)
-            .zip(gradient.par_chunks(PART))
-            .zip(running);
-        all.for_each(|((params, gradient), (mean, square))| {
+        let running = split(&mut self.mean, ends).zip(split(&mut self.square, ends));
+        let values = split(params, ends).zip(split(&mut self.gradient, ends));
+        let stretches: Vec<_> = values.zip(running).enumerate().collect();
+        let work = |(place, ((params, gradient), (mean, square))): (usize, Quadruple<'_>)| {
+            make(place, gradient);
             update(&constants, gradient, params, mean, square);
-        });
+        };
+        if share {
+            stretches.into_par_iter().with_max_len(1).for_each(work);
+        } else {
+            stretches.into_iter().for_each(work);
+        }
     }
+}
+
+/// The parameters of a stretch with their gradient and its running means.
+type Quadruple<'a> = (
+    (&'a mut [f32], &'a mut [f32]),
+    (&'a mut [f32], &'a mut [f32]),
+);
+
+/// What decides about a step.
+pub(crate) struct Rule<'a> {
+    pub(crate) settings: &'a Adam,
+    pub(crate) rate: f64,
+    pub(crate) lambda: f64,
+    pub(crate) scale: f64,
+}
+
+/// The stretches between the given ends, the first of which begins at 0.
+pub(crate) fn split<'a, T>(
+    mut values: &'a mut [T],
+    ends: &'a [usize],
+) -> impl Iterator<Item = &'a mut [T]> {
+    let mut start = 0;
+    ends.iter().map(move |&end| {
+        let (stretch, rest) = std::mem::take(&mut values).split_at_mut(end - start);
+        (values, start) = (rest, end);
+        stretch
+    })
 }
 
 struct Constants {
@@ -191,12 +212,13 @@ struct Constants {
     root: f32,
     epsilon: f32,
     lambda: f32,
+    scale: f32,
 }
 
 vectorized! {
     fn update(c: &Constants, gradient: &[f32], params: &mut [f32], mean: &mut [f32], square: &mut [f32]) {
         for (((param, &gradient), mean), square) in params.iter_mut().zip(gradient).zip(mean).zip(square) {
-            let g = gradient + c.lambda * *param;
+            let g = c.scale * gradient + c.lambda * *param;
             *mean = c.beta1 * *mean + (1.0 - c.beta1) * g;
             *square = c.beta2 * *square + (1.0 - c.beta2) * g * g;
             *param -= c.step * *mean / (square.sqrt() * c.root + c.epsilon);
@@ -218,7 +240,16 @@ mod tests {
         let (mut exact, mut mean, mut square) = ([0.0_f64, 0.5], [0.0_f64; 2], [0.0_f64; 2]);
         for t in 1..=50 {
             let gradient = [params[0] - 3.0, 4.0 * (params[1] + 1.0).powi(3)];
-            state.step(&adam, 0.1, 0.01, &gradient, &mut params);
+            let rule = Rule {
+                settings: &adam,
+                rate: 0.1,
+                lambda: 0.01,
+                scale: 0.5,
+            };
+            // Twice the gradient of half the scale, in two stretches.
+            state.step(&rule, &mut params, &[1, 2], t % 2 == 0, |place, part| {
+                part[0] = 2.0 * gradient[place];
+            });
             let gradient = [exact[0] - 3.0, 4.0 * (exact[1] + 1.0_f64).powi(3)];
             for i in 0..2 {
                 let g = gradient[i] + 0.01 * exact[i];

@@ -106,6 +106,15 @@ fn slow(loss: &NetworkLoss, widths: &[usize], params: &[f64]) -> f64 {
         .sum()
 }
 
+/// The gradient on all parameters.
+fn gradient(loss: &NetworkLoss, lanes: &[Lane]) -> Vec<f32> {
+    let mut gradient = vec![9.0; loss.shape.params()];
+    for stretch in loss.shape.stretches(20) {
+        loss.gradient(&stretch, lanes, &mut gradient[stretch.params.clone()]);
+    }
+    gradient
+}
+
 #[test]
 fn gradients_agree_with_differences_of_the_slow_writing() {
     let mut rng = Rng::new(61);
@@ -119,9 +128,11 @@ fn gradients_agree_with_differences_of_the_slow_writing() {
             .collect();
         let wide: Vec<f64> = params.iter().map(|&p| f64::from(p)).collect();
         let rows: Vec<u32> = (0..300).collect();
-        let mut worker = Worker::new(&loss, 300);
-        let (mut narrow, mut summed) = (vec![0.0; params.len()], vec![0.0; params.len()]);
-        let value = worker.batch(&params, &rows, 1.0, &mut narrow);
+        let mut worker = Worker::for_batches(&loss, 300);
+        let (value, lanes) = worker.work(&params, &rows, true);
+        let narrow = gradient(&loss, lanes);
+        let mut worker = Worker::for_passes(&loss, 300);
+        let mut summed = vec![0.0; params.len()];
         let again = worker.all(&params, &rows, 1.0, &mut summed);
         let exact = slow(&loss, &widths, &wide);
         assert!((value - exact).abs() < 1e-4 * exact && (again - exact).abs() < 1e-4 * exact);
@@ -167,19 +178,24 @@ fn rows_as_vectors_agree_with_matrix_products() {
             // What an earlier piece left must not matter.
             loss.piece(&params, &(0..130).collect::<Vec<u32>>(), true, &mut narrow);
             loss.piece(&params, &rows, true, &mut narrow);
-            let mut wide = Lane {
-                room: Room::Wide {
-                    inputs: vec![0.0; PIECE * classes],
-                    buffers: loss.shape.buffers(PIECE),
-                    scratch: RowScratch::new(classes),
-                },
-                gradient: vec![0.0; params.len()],
-                loss: 0.0,
+            let mut wide = Wide {
+                inputs: vec![0.0; PIECE * classes],
+                buffers: loss.shape.buffers(PIECE),
+                scratch: RowScratch::new(classes),
+                rows: 0,
             };
-            loss.piece(&params, &rows, true, &mut wide);
-            assert!((narrow.loss - wide.loss).abs() < 1e-5 * wide.loss.max(1.0));
-            let norm = wide.gradient.iter().map(|g| g * g).sum::<f32>().sqrt();
-            for (i, (a, b)) in narrow.gradient.iter().zip(&wide.gradient).enumerate() {
+            let wide_loss = loss.wide_piece(&params, &rows, &mut wide, true);
+            assert!((narrow.loss - wide_loss).abs() < 1e-5 * wide_loss.max(1.0));
+            let narrow = gradient(&loss, &[narrow]);
+            let whole = &loss.shape.stretches(usize::MAX);
+            let mut products = vec![0.0; params.len()];
+            for stretch in whole {
+                let part = &mut products[stretch.params.clone()];
+                let pass = std::iter::once(wide.pass());
+                loss.shape.gradient(stretch, pass, part);
+            }
+            let norm = products.iter().map(|g| g * g).sum::<f32>().sqrt();
+            for (i, (a, b)) in narrow.iter().zip(&products).enumerate() {
                 assert!(
                     (a - b).abs() <= 1e-5 * norm,
                     "{classes} classes, {i}: {a} and {b}"
@@ -195,7 +211,8 @@ fn both_optimisers_bring_the_loss_down() {
     for wiring in 0..3 {
         let loss = problem(&mut rng, 400, 4, &[8], wiring);
         let rows: Vec<u32> = (0..400).collect();
-        let start = Worker::new(&loss, 400).value(&loss.shape.initial(&mut Rng::new(1)), &rows);
+        let start =
+            Worker::for_passes(&loss, 400).value(&loss.shape.initial(&mut Rng::new(1)), &rows);
         let adam = Adam::default().with_learning_rate(0.01).into();
         let by_adam = train(&loss, &adam, 1e-4, None, 1, &Unwatched).unwrap();
         let lbfgs = Lbfgs::default().with_max_iterations(500).into();
@@ -231,7 +248,7 @@ fn early_stopping_keeps_the_best_parameters_on_the_held_out_part() {
         let mut rows: Vec<u32> = (0..200).collect();
         rng.shuffle(&mut rows);
         let held_out = &rows[160..];
-        let mut worker = Worker::new(&loss, 200);
+        let mut worker = Worker::for_passes(&loss, 200);
         let kept = worker.value(&stopped.params, held_out);
         let start = worker.value(&loss.shape.initial(&mut Rng::new(1)), held_out);
         assert!(kept < start, "nothing was learned before it stopped");
