@@ -88,7 +88,7 @@ impl Sweep {
         let heading = [
             vec!["method".to_owned()],
             sizes,
-            vec!["last growth".to_owned()],
+            vec!["last growth".to_owned(), "of which passes".to_owned()],
         ]
         .concat();
         let mut table = row(heading.clone()) + &row(vec!["---".to_owned(); heading.len()]);
@@ -102,22 +102,31 @@ impl Sweep {
             let mut series = Vec::new();
             for (slot, key) in methods.iter().enumerate() {
                 let times = self.times(&Method::from_key(key)?, &data)?;
-                let shown = times.iter().map(|t| t.map_or("–".to_owned(), seconds));
-                let known: Vec<f64> = times.iter().flatten().copied().collect();
+                let shown = times
+                    .iter()
+                    .map(|t| t.map_or("–".to_owned(), |t| seconds(t.seconds)));
+                let known: Vec<Took> = times.iter().flatten().copied().collect();
                 let growth = match known[..] {
-                    [.., before, last] => format!("{:.1}×", last / before),
-                    _ => "–".to_owned(),
+                    [.., before, last] => vec![
+                        format!("{:.1}×", last.seconds / before.seconds),
+                        format!("{:.1}×", last.passes / before.passes),
+                    ],
+                    _ => vec!["–".to_owned(); 2],
                 };
-                let cells = [vec![(*key).to_owned()], shown.collect(), vec![growth]].concat();
+                let cells = [vec![(*key).to_owned()], shown.collect(), growth].concat();
                 println!("{}", cells.join("\t"));
                 table += &row(cells);
-                let points = self.sizes.iter().zip(&known).map(|(&size, &y)| LinePoint {
-                    x: size as f64,
-                    y,
-                    low: y,
-                    high: y,
-                    repetitions: 1,
-                });
+                let points = self
+                    .sizes
+                    .iter()
+                    .zip(&known)
+                    .map(|(&size, took)| LinePoint {
+                        x: size as f64,
+                        y: took.seconds,
+                        low: took.seconds,
+                        high: took.seconds,
+                        repetitions: 1,
+                    });
                 series.push(LineSeries {
                     name: (*key).to_owned(),
                     slot: slot + 1,
@@ -143,7 +152,7 @@ impl Sweep {
     }
 
     /// Seconds for each size, as far as patience goes.
-    fn times(&self, method: &Method, data: &[Dataset<'_>]) -> Result<Vec<Option<f64>>> {
+    fn times(&self, method: &Method, data: &[Dataset<'_>]) -> Result<Vec<Option<Took>>> {
         let mut times = Vec::new();
         let mut expected = 0.0;
         for data in data {
@@ -155,7 +164,7 @@ impl Sweep {
             // Matrices have a hundred times the weights for ten times the classes; with few, that is not what counts.
             let matrix = matches!(method.key(), "sms" | "ms-odir" | "dir-odir" | "auto");
             let steep = self.of_classes() && matrix && data.classes() >= 100;
-            expected = took * if steep { 100.0 } else { 10.0 };
+            expected = took.seconds * if steep { 100.0 } else { 10.0 };
             times.push(Some(took));
         }
         Ok(times)
@@ -166,16 +175,28 @@ impl Sweep {
     }
 }
 
+/// What a fit took.
+#[derive(Clone, Copy)]
+struct Took {
+    seconds: f64,
+    /// Passes over the data; how many it takes is a matter of the data, what each takes is ours.
+    passes: f64,
+}
+
 /// The median of three fits, or one that took long.
-fn median(method: &Method, data: &Dataset<'_>) -> Result<f64> {
+fn median(method: &Method, data: &Dataset<'_>) -> Result<Took> {
     let mut times = Vec::new();
+    let mut passes = 0;
     while times.len() < 3 && times.iter().sum::<f64>() < 1.0 {
         let begin = Instant::now();
-        method.fit(data)?;
+        passes = method.fit(data)?.report.evaluations;
         times.push(begin.elapsed().as_secs_f64());
     }
     times.sort_by(f64::total_cmp);
-    Ok(times[times.len() / 2])
+    Ok(Took {
+        seconds: times[times.len() / 2],
+        passes: passes as f64,
+    })
 }
 
 fn seconds(value: f64) -> String {
