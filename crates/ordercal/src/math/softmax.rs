@@ -77,12 +77,21 @@ vectorized! {
 }
 
 vectorized! {
-    /// The odds of rows of scores times β: what [`odds_of_rows`] makes of their products, in one go.
+    /// The odds of rows of scores times β: what [`odds_of_rows`] makes of their products.
     pub(crate) fn tempered_odds(scores: &[f32], classes: usize, beta: f64, odds: &mut [f64]) {
         for (scores, odds) in scores.chunks_exact(classes).zip(odds.chunks_exact_mut(classes)) {
             let top = beta * f64::from(top(scores));
-            for (odds, &score) in odds.iter_mut().zip(scores) {
-                *odds = exp_f64(beta * f64::from(score) - top);
+            let logits = scores.iter().map(|&score| beta * f64::from(score) - top);
+            if classes < SHORT {
+                odds.iter_mut().zip(logits).for_each(|(odds, logit)| *odds = logit);
+            } else {
+                odds.iter_mut().zip(logits).for_each(|(odds, logit)| *odds = exp_f64(logit));
+            }
+        }
+        if classes < SHORT {
+            // All rows at once, so that they fill the vectors.
+            for odds in odds {
+                *odds = exp_f64(*odds);
             }
         }
     }

@@ -175,18 +175,18 @@ impl Row<'_> {
         false
     }
 
-    /// Whether a result that matters is there more than once.
+    /// Whether a result that matters has been there before.
     #[cold]
     fn is_shared(&self, place: usize) -> bool {
         let value = self.output[place];
-        value >= self.least && count(self.output, value) > 1
+        value >= self.least && count(&self.output[..place], value) > 0
     }
 
-    /// Whether another score has the same result.
+    /// Whether another score before has the same result.
     fn has_twin(&self, place: usize) -> bool {
         let (score, value) = (self.input[place], self.output[place]);
-        let mut all = self.input.iter().zip(self.output);
-        all.any(|(&other, &result)| result == value && other != score)
+        let mut before = self.input[..place].iter().zip(self.output);
+        before.any(|(&other, &result)| result == value && other != score)
     }
 }
 
