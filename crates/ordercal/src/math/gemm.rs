@@ -198,6 +198,37 @@ mod tests {
     }
 
     #[test]
+    fn gradients_do_not_depend_on_how_they_are_divided() {
+        // The number of threads decides how: a gradient is inputs × outputs, summed over rows.
+        let mut rng = Rng::new(8);
+        for (rows, inputs, outputs) in [
+            (128, 150, 1000),
+            (128, 400, 150),
+            (70, 100, 100),
+            (1500, 40, 40),
+            (9, 30, 1),
+        ] {
+            let values = random(&mut rng, rows * inputs);
+            let deltas = random(&mut rng, rows * outputs);
+            let left = Matrix::new(&values, rows, inputs);
+            let right = Matrix::new(&deltas, rows, outputs);
+            let mut whole = vec![0.0; inputs * outputs];
+            multiply(&mut whole, left.transposed(), right);
+            for size in [1, 2, 4, 7, 25, 64, 75, 134] {
+                for first in (0..inputs).step_by(size) {
+                    let count = size.min(inputs - first);
+                    let mut part = vec![0.0; count * outputs];
+                    multiply(&mut part, left.columns(first, count).transposed(), right);
+                    assert!(
+                        part == whole[first * outputs..][..count * outputs],
+                        "{count} inputs of {inputs} × {outputs} differ"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_row_does_not_depend_on_its_neighbours() {
         let mut rng = Rng::new(6);
         for (k, n) in [
