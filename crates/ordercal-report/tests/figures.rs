@@ -197,6 +197,24 @@ fn functions_and_sweeps_are_drawn_with_their_counts() {
         "{text}"
     );
     assert!(text.contains(">1000 rows<"));
+
+    // Panels of the same lines share a legend, others have one each.
+    let named = |text: &str, name: &str| text.matches(&format!(">{name}<")).count();
+    let [first] = &figure.panels[..] else {
+        unreachable!("one panel")
+    };
+    let with = |second: LinePanel| LineFigure {
+        panels: vec![first.clone(), second],
+        ..figure.clone()
+    };
+    let text = check(|theme| with(first.clone()).draw(theme).unwrap());
+    assert_eq!((named(&text, "ts"), named(&text, "oi")), (1, 1));
+    let other = LinePanel {
+        name: "ece".to_owned(),
+        series: vec![series("ts", 1, 0.4), series("op", 2, 0.3)],
+    };
+    let text = check(|theme| with(other.clone()).draw(theme).unwrap());
+    assert_eq!(["ts", "oi", "op"].map(|name| named(&text, name)), [2, 1, 1]);
 }
 
 #[test]

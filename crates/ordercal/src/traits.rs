@@ -57,7 +57,8 @@ pub trait Transform {
     /// the caller asked for, and keeping the order there, is done behind this.
     fn logits(&self, block: &Block<'_>, logits: &mut [f64]);
 
-    /// Writes numbers in proportion to the probabilities of each row, from 0 to some positive number of any size.
+    /// Writes numbers in proportion to the probabilities of each row, the largest of which is far from either end of
+    /// what 64 bits can hold.
     ///
     /// They are e^logit up to a factor; a model that knows a shorter way to them than through its logits takes it
     /// here. As with [`logits`](Self::logits), a row's result depends on nothing but the row.

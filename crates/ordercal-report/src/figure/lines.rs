@@ -76,17 +76,14 @@ impl LineFigure {
         }
         let cell = LEFT + INNER + 14.0;
         let width = (cell * self.panels.len() as f64 + 10.0).max(480.0);
-        let mut names: Vec<(&str, usize)> = Vec::new();
-        for series in all() {
-            if !names.contains(&(series.name.as_str(), series.slot)) {
-                names.push((&series.name, series.slot));
-            }
-        }
-        let legend = Legend::new(names, width - LEFT - 20.0);
-        let top = 34.0 + legend.height() + 30.0;
+        let legends = self.legends(width - LEFT - 20.0, INNER);
+        let height = legends.iter().map(Legend::height).fold(0.0, f64::max);
+        let top = 34.0 + height + 30.0;
         let mut canvas = Canvas::new(theme, width, top + HEIGHT + 66.0, &self.title);
         canvas.strong((LEFT, 22.0), Anchor::Start, &self.title);
-        legend.draw(&mut canvas, (LEFT, 32.0), true);
+        if let [shared] = &legends[..] {
+            shared.draw(&mut canvas, (LEFT, 32.0), true);
+        }
         for (place, panel) in self.panels.iter().enumerate() {
             let spread = panel.series.iter().flat_map(|s| &s.points);
             let frame = Frame {
@@ -101,7 +98,13 @@ impl LineFigure {
                 ),
             };
             frame.draw(&mut canvas, 5);
-            canvas.strong((frame.left, top - 10.0), Anchor::Start, &panel.name);
+            // A panel's name stands above its own lines' names, or below everybody's.
+            let mut name_at = top - 10.0;
+            if legends.len() > 1 {
+                name_at = 48.0;
+                legends[place].draw(&mut canvas, (frame.left, 54.0), true);
+            }
+            canvas.strong((frame.left, name_at), Anchor::Start, &panel.name);
             for series in &panel.series {
                 band(&mut canvas, &frame, series);
             }
@@ -114,6 +117,26 @@ impl LineFigure {
         let at = (width - 20.0, top + HEIGHT + 56.0);
         canvas.text(at, Anchor::End, theme.muted, SMALL, &self.note);
         Ok(canvas.finish())
+    }
+}
+
+impl LinePanel {
+    /// The names of its lines, with their slots.
+    fn names(&self) -> Vec<(&str, usize)> {
+        let lines = self.series.iter();
+        lines.map(|line| (line.name.as_str(), line.slot)).collect()
+    }
+}
+
+impl LineFigure {
+    /// One legend where all panels have the same lines, and else one for each.
+    fn legends(&self, width: f64, panel_width: f64) -> Vec<Legend<'_>> {
+        let names: Vec<_> = self.panels.iter().map(LinePanel::names).collect();
+        if names.windows(2).all(|pair| pair[0] == pair[1]) {
+            return vec![Legend::new(names[0].iter().copied(), width)];
+        }
+        let each = names.into_iter();
+        each.map(|names| Legend::new(names, panel_width)).collect()
     }
 }
 

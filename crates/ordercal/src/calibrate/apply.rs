@@ -299,11 +299,14 @@ mod tests {
 
     /// Ordinary rows, rows of neighbouring floats, ties, tiny, huge and masked scores.
     fn rows(rng: &mut Rng, count: usize, classes: usize) -> Array2<f32> {
-        Array2::from_shape_fn((count, classes), |(row, _)| match row % 5 {
+        Array2::from_shape_fn((count, classes), |(row, class)| match row % 6 {
             0 | 1 => (rng.normal() * 4.0) as f32,
             2 => f32::from_bits(3_f32.to_bits() + rng.below(2 * classes) as u32),
             3 => [1.0, 2.0, -0.0, 0.0, f32::NEG_INFINITY, 5e-42, 1e30][rng.below(7)],
-            _ => (rng.normal() * 1e-3) as f32 - 7.0,
+            4 => (rng.normal() * 1e-3) as f32 - 7.0,
+            // As good as certain.
+            _ if class == row % classes => 2.0 * rng.uniform() as f32,
+            _ => -38.0 - rng.uniform() as f32,
         })
     }
 
@@ -327,12 +330,13 @@ mod tests {
             let diag = |kind| DiagModel::from_slopes(classes, kind, (-20.0, 3.0), slopes.clone());
             // With so many nodes odds are taken the short way.
             let slopes = (0..4097).map(|_| 0.01 + rng.uniform()).collect();
-            let fine = DiagModel::from_slopes(classes, InputKind::LogSoftmax, (-40.0, 3.0), slopes);
+            let fine = |kind, slopes| DiagModel::from_slopes(classes, kind, (-40.0, 3.0), slopes);
             let models = [
                 Model::from(UncalibratedModel::new(classes)),
                 TsModel::new(classes, 0.37).into(),
                 TsModel::new(classes, 3e-3).into(),
-                fine.unwrap().into(),
+                fine(InputKind::LogSoftmax, slopes).unwrap().into(),
+                fine(InputKind::Raw, vec![1.0; 4097]).unwrap().into(),
                 diag(InputKind::LogSoftmax).unwrap().into(),
                 diag(InputKind::Raw).unwrap().into(),
                 diag(InputKind::Centred).unwrap().into(),
@@ -353,6 +357,7 @@ mod tests {
                         "{kind}, {classes} classes"
                     );
                     let wide = model.apply::<f64>(&scores, kind).unwrap();
+                    assert!(kind != ScoreKind::Probs || wide.iter().all(|&p| p <= 1.0));
                     let slow = in_order::<f64>(&model, scores.as_slice(), kind);
                     assert!(
                         wide.as_slice().unwrap() == slow,

@@ -101,7 +101,9 @@ vectorized! {
     /// Divides each row by its sum. Permuting a row permutes its result bit for bit: its sum is [exact](exact_sum).
     pub(crate) fn normalise_rows(odds: &mut [f64], classes: usize) {
         for row in odds.chunks_exact_mut(classes) {
-            let scale = 1.0 / exact_sum(row, largest(row));
+            let top = largest(row);
+            // Rounded to its multiples, a sum can come out below its largest number; a probability is never above 1.
+            let scale = 1.0 / larger(exact_sum(row, top), top);
             for value in row {
                 *value *= scale;
             }

@@ -1,7 +1,7 @@
 //! Training a network on rows: mini-batches or the whole data, on all cores, the same result on any number.
 //!
-//! Rows are worked on in pieces of a fixed size, each with its own gradient; the pieces' gradients are
-//! added in order. Threads only decide who does which piece, never what is added to what.
+//! Rows are worked on in pieces of a fixed size, and gradients are added over the pieces in order. Threads only decide
+//! who does which piece and which stretch of the parameters, never what is added to what.
 
 use std::cell::RefCell;
 
@@ -20,8 +20,9 @@ use crate::traits::{Watch, tell};
 
 /// Rows per piece: enough for matrix products near their full speed, few enough for the cache.
 const PIECE: usize = 128;
-/// Pieces worked on at once; bounds the memory for gradients.
+/// Pieces of a pass that are worked on at once, and of a mini-batch: more would take more memory.
 const PIECES: usize = 8;
+const BATCH_PIECES: usize = 64;
 /// Below this many operations, handing some of them to another thread costs more than it saves.
 const WORTH_SHARING: usize = 8_000_000;
 /// The relative precision of a loss whose terms are computed in 32 bits.
@@ -275,9 +276,10 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// For mini-batches, each of which is worked on at once.
+    /// For mini-batches of so many rows, each of which is worked on at once unless it is very large.
     fn for_batches(loss: &'a NetworkLoss, rows: usize) -> Self {
-        Self::new(loss, rows.div_ceil(loss.piece_rows()).max(1))
+        let pieces = rows.div_ceil(loss.piece_rows());
+        Self::new(loss, pieces.clamp(1, BATCH_PIECES))
     }
 
     /// For passes over so many rows, in rounds of a few pieces.
@@ -315,6 +317,15 @@ impl<'a> Worker<'a> {
         state: &mut AdamState,
         rule: &Rule<'_>,
     ) -> f64 {
+        if rows.len() > self.capacity() {
+            let mut all = vec![0.0; params.len()];
+            let loss = self.all(params, rows, 1.0, &mut all);
+            let stretches = &self.stretches;
+            state.step(rule, params, &self.ends, self.share, |place, gradient| {
+                narrow(&all[stretches[place].params.clone()], gradient);
+            });
+            return loss * rule.scale;
+        }
         let (loss, lanes) = self.work(params, rows, true);
         // Borrowed anew, without the right to change them.
         let used = lanes.len();
@@ -325,7 +336,8 @@ impl<'a> Worker<'a> {
         loss * rule.scale
     }
 
-    /// The weighted loss of many rows and, in `gradient`, its gradient, both times `scale` and added up in 64 bits.
+    /// The weighted loss of many rows and, in `gradient`, its gradient, both times `scale` and added up in 64 bits
+    /// from round to round.
     fn all(&mut self, params: &[f32], rows: &[u32], scale: f64, gradient: &mut [f64]) -> f64 {
         gradient.fill(0.0);
         let mut part = vec![0.0; gradient.len()];

@@ -39,6 +39,11 @@ pub(crate) fn mixture(
         if steepest >= -TOLERANCE {
             break;
         }
+        if let Some(point) = leap(&here, &weights) {
+            here = local(likelihoods, &point, row_weight, total);
+            weights = point;
+            continue;
+        }
         let step = newton_step(&here, &weights);
         let slope: f64 = step.iter().zip(&here.gradient).map(|(s, g)| s * g).sum();
         // Likewise what its model promises. Below that, rounding would decide whether a step is taken.
@@ -72,6 +77,22 @@ pub(crate) fn mixture(
         weights,
         nll: here.value - 1.0,
     }
+}
+
+/// A step of expectation maximisation where it multiplies some weight by a lot.
+///
+/// If a single row needs a component that has next to no weight, Newton's model, which is made for the weight it has,
+/// only doubles it at every step. Expectation maximisation gives it the row's share at once, and never does harm.
+fn leap(here: &Local, weights: &[f64]) -> Option<Vec<f64>> {
+    const LOT: f64 = 8.0;
+    let factors = here.gradient.iter().map(|gradient| 1.0 - gradient);
+    let mut pairs = weights.iter().zip(factors.clone());
+    if !pairs.any(|(&weight, factor)| weight > 0.0 && factor > LOT) {
+        return None;
+    }
+    let point: Vec<f64> = weights.iter().zip(factors).map(|(w, f)| w * f).collect();
+    let sum: f64 = point.iter().sum();
+    Some(point.iter().map(|weight| weight / sum).collect())
 }
 
 /// Value, gradient and Hessian (row by row) of the problem without its constraint.
@@ -204,5 +225,36 @@ mod tests {
         let likelihoods = [0.5, 0.5, 0.0, 0.2, 0.2, 0.9, 0.0, 0.0, 0.0];
         let found = mixture(&likelihoods, &[1.0 / 3.0; 3], &|_| 1.0);
         assert!(found.nll.is_finite() && found.weights.iter().all(|w| w.is_finite()));
+    }
+
+    #[test]
+    fn a_single_surprising_row_gets_its_share() {
+        for rare in [1e-12, 1e-20, 1e-60] {
+            let mut likelihoods = [0.9, 0.5, 0.1].repeat(999);
+            likelihoods.extend([rare, 0.0, 0.1]);
+            // The second component is never the best; what is left is a function of the third one's weight.
+            let nll = |w: f64| {
+                let usual = (0.9 * (1.0 - w) + 0.1 * w).ln();
+                -(999.0 * usual + (rare * (1.0 - w) + 0.1 * w).ln()) / 1000.0
+            };
+            let (mut low, mut high) = (1e-9_f64.ln(), 0.5_f64.ln());
+            for _ in 0..200 {
+                let (a, b) = (low + (high - low) / 3.0, high - (high - low) / 3.0);
+                if nll(a.exp()) < nll(b.exp()) {
+                    high = b;
+                } else {
+                    low = a;
+                }
+            }
+            let best = nll(low.exp());
+            for start in [[1.0 / 3.0; 3], [1.0, 0.0, 0.0]] {
+                let found = mixture(&likelihoods, &start, &|_| 1.0);
+                assert!(
+                    (found.nll - best).abs() < 1e-8,
+                    "{rare:e} from {start:?}: {} instead of {best}",
+                    found.nll
+                );
+            }
+        }
     }
 }

@@ -159,6 +159,34 @@ fn gradients_agree_with_differences_of_the_slow_writing() {
 }
 
 #[test]
+fn batches_in_rounds_take_the_steps_of_batches_at_once() {
+    let mut rng = Rng::new(65);
+    for hidden in [&[6, 4][..], &[50, 60]] {
+        let loss = problem(&mut rng, 600, 5, hidden, 1);
+        let rows: Vec<u32> = (0..600).collect();
+        let adam = Adam::default();
+        let rule = Rule {
+            settings: &adam,
+            rate: 0.01,
+            lambda: 1e-3,
+            scale: 1.0 / 600.0,
+        };
+        let [at_once, in_rounds] = [8, 1].map(|pieces| {
+            let mut params = loss.shape.initial(&mut Rng::new(3));
+            let mut state = AdamState::new(params.len());
+            let mut worker = Worker::new(&loss, pieces);
+            for _ in 0..3 {
+                worker.step(&mut params, &rows, &mut state, &rule);
+            }
+            params
+        });
+        for (a, b) in at_once.iter().zip(&in_rounds) {
+            assert!((a - b).abs() < 1e-4, "{hidden:?}: {a} and {b}");
+        }
+    }
+}
+
+#[test]
 fn rows_as_vectors_agree_with_matrix_products() {
     let mut rng = Rng::new(64);
     for (classes, hidden) in [
