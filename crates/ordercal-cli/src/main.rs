@@ -5,6 +5,7 @@ mod commands;
 mod config;
 mod exit;
 mod fail_if;
+mod help;
 mod input;
 mod measure;
 mod models;
@@ -32,9 +33,10 @@ fn main() -> Exit {
 }
 
 fn run(cli: &Cli) -> Result<Exit> {
-    // Where the work would stop on its own is not soon enough: files in the making are removed here.
+    // Ctrl-C ends the process at once, in the middle of any fit; unfinished files are removed first.
     ctrlc::set_handler(|| {
         ordercal_io::discard_pending();
+        commands::demo::remove_temporary_folder();
         std::process::exit(Exit::INTERRUPTED);
     })
     .context("cannot listen for Ctrl-C")?;
@@ -60,7 +62,7 @@ fn run(cli: &Cli) -> Result<Exit> {
     }
 }
 
-/// Help and version as they are; anything else as one sentence.
+/// Prints help and version unchanged, and anything else as an error of one sentence.
 fn refuse(error: &clap::Error) -> Exit {
     let rendered = error.render().to_string();
     match error.kind() {

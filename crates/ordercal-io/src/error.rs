@@ -44,7 +44,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// The endings that are known here.
-        hint: &'static str,
+        hint: String,
     },
     /// This build was made without the code for the format.
     #[error("{}: this build cannot handle {format} files; rebuild it with the feature `{feature}`", path.display())]

@@ -72,5 +72,5 @@ pub use nearest::nearest;
 pub use onnx::{OnnxError, export_onnx, onnx_bytes};
 pub use reader::{LabelNeed, ReadOptions, RowReader};
 pub use rows::{Rows, ScoreMatrix};
-pub use source::{DataRef, Format};
+pub use source::{DataRef, Format, readable_endings, writable_endings};
 pub use writer::{OutputSpec, OutputType, ScoreWriter};

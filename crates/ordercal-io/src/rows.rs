@@ -112,7 +112,7 @@ impl Rows {
     /// # Errors
     /// [`Error::Data`] with the row counted from the start of the file.
     pub fn checked_scores(&self) -> Result<Scores<'_>> {
-        Scores::new(self.kind, self.scores.view()).map_err(|e| self.wrap(e))
+        Scores::new(self.kind, self.scores.view()).map_err(|e| self.locate(e))
     }
 
     /// Scores, labels and weights, checked.
@@ -128,35 +128,21 @@ impl Rows {
             });
         };
         let scores = self.checked_scores()?;
-        let data = Dataset::new(scores, labels).map_err(|e| self.wrap(e))?;
+        let data = Dataset::new(scores, labels).map_err(|e| self.locate(e))?;
         match &self.weights {
-            Some(weights) => data.with_weights(weights.clone()).map_err(|e| self.wrap(e)),
+            Some(weights) => data
+                .with_weights(weights.clone())
+                .map_err(|e| self.locate(e)),
             None => Ok(data),
         }
     }
 
-    fn wrap(&self, error: ordercal::Error) -> Error {
+    /// An error about these rows, with the file and the row counted from the start of the file.
+    pub fn locate(&self, error: ordercal::Error) -> Error {
         Error::Data {
             path: self.path.clone(),
             split: self.split.clone(),
-            source: shift_row(error, self.first_row),
+            source: error.offset_rows(self.first_row),
         }
     }
-}
-
-/// Counts the row in an error from the start of the file instead of from the start of a chunk.
-fn shift_row(mut error: ordercal::Error, by: usize) -> ordercal::Error {
-    use ordercal::Error as E;
-    match &mut error {
-        E::NanScore { row, .. }
-        | E::ScoreTooLarge { row, .. }
-        | E::NegativeProbability { row, .. }
-        | E::NotNormalised { row, .. }
-        | E::AllMasked { row, .. }
-        | E::LabelOutOfRange { row, .. }
-        | E::LabelMasked { row, .. }
-        | E::InvalidWeight { row, .. } => *row += by,
-        _ => {}
-    }
-    error
 }

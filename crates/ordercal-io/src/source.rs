@@ -114,10 +114,39 @@ pub enum Format {
     Pickle,
 }
 
-const READABLE: &str =
-    "known are .npy .npz .csv .csv.gz .parquet .arrow .feather .safetensors .p .pkl .pickle";
-const WRITABLE: &str =
-    "results are written as .npy .npz .csv .csv.gz .parquet .arrow or .safetensors";
+/// Every ending with its format.
+const ENDINGS: [(&str, Format); 12] = [
+    (".npy", Format::Npy),
+    (".npz", Format::Npz),
+    (".csv", Format::Csv),
+    (".csv.gz", Format::CsvGz),
+    (".parquet", Format::Parquet),
+    (".arrow", Format::Arrow),
+    (".feather", Format::Arrow),
+    (".ipc", Format::Arrow),
+    (".safetensors", Format::Safetensors),
+    (".p", Format::Pickle),
+    (".pkl", Format::Pickle),
+    (".pickle", Format::Pickle),
+];
+
+/// The endings of all files that can be read, separated by spaces.
+pub fn readable_endings() -> String {
+    join_endings(|_| true)
+}
+
+/// The endings of all files that can be written, separated by spaces.
+pub fn writable_endings() -> String {
+    join_endings(|format| format != Format::Pickle)
+}
+
+fn join_endings(wanted: impl Fn(Format) -> bool) -> String {
+    let endings = ENDINGS.iter().filter(|(_, format)| wanted(*format));
+    endings
+        .map(|(ending, _)| *ending)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
 
 impl Format {
     /// The format of a file to read, by its ending.
@@ -127,7 +156,7 @@ impl Format {
     pub fn of(path: &Path) -> Result<Self> {
         Self::by_ending(path).ok_or_else(|| Error::UnknownFormat {
             path: path.to_path_buf(),
-            hint: READABLE,
+            hint: format!("data is read from {}", readable_endings()),
         })
     }
 
@@ -140,7 +169,7 @@ impl Format {
             .filter(|&format| format != Self::Pickle)
             .ok_or_else(|| Error::UnknownFormat {
                 path: path.to_path_buf(),
-                hint: WRITABLE,
+                hint: format!("scores are written to {}", writable_endings()),
             })
     }
 
@@ -150,21 +179,10 @@ impl Format {
     }
 
     fn by_ending(path: &Path) -> Option<Self> {
-        let ending = |path: &Path| {
-            let ending = path.extension()?.to_str()?;
-            Some(ending.to_ascii_lowercase())
-        };
-        Some(match ending(path)?.as_str() {
-            "npy" => Self::Npy,
-            "npz" => Self::Npz,
-            "csv" => Self::Csv,
-            "gz" if ending(Path::new(path.file_stem()?))? == "csv" => Self::CsvGz,
-            "parquet" => Self::Parquet,
-            "arrow" | "feather" | "ipc" => Self::Arrow,
-            "safetensors" => Self::Safetensors,
-            "p" | "pkl" | "pickle" => Self::Pickle,
-            _ => return None,
-        })
+        let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
+        let has = |ending: &str| name.len() > ending.len() && name.ends_with(ending);
+        let found = ENDINGS.iter().find(|(ending, _)| has(ending));
+        found.map(|(_, format)| *format)
     }
 }
 

@@ -3,8 +3,8 @@
 use ndarray::Array2;
 use ordercal::metrics::{Binning, MetricOptions, Predictions, Reliability, Target};
 use ordercal_report::{
-    Arrow, Bar, BarFigure, Curve, Error, Histogram, LineFigure, LinePanel, LinePoint, LineSeries,
-    ReliabilityFigure, ReliabilityForm, ReliabilitySeries, SimplexFigure, Svg, Theme,
+    Arrow, Bar, BarFigure, Error, LineFigure, LinePanel, LinePoint, LineSeries, ReliabilityFigure,
+    ReliabilityForm, ReliabilitySeries, ScoreHistogram, SimplexFigure, Svg, Theme, TransformCurve,
     TransformFigure, to_png,
 };
 
@@ -146,18 +146,18 @@ fn functions_and_sweeps_are_drawn_with_their_counts() {
         title: "functions".to_owned(),
         input: "log-probability".to_owned(),
         curves: vec![
-            Curve {
+            TransformCurve {
                 name: "identity".to_owned(),
                 slot: 0,
                 points: vec![(-9.0, -9.0), (0.0, 0.0)],
             },
-            Curve {
+            TransformCurve {
                 name: "diag".to_owned(),
                 slot: 2,
                 points: vec![(-9.0, -4.0), (-3.0, -3.0), (0.0, 0.0)],
             },
         ],
-        scores: Some(Histogram::new([-1.0, -1.5, -8.0], (-9.0, 0.0), 9)),
+        scores: Some(ScoreHistogram::new([-1.0, -1.5, -8.0], (-9.0, 0.0), 9)),
     };
     let text = check(|theme| figure.draw(theme).unwrap());
     assert!(text.contains("3 scores, logarithmic counts"));

@@ -33,6 +33,7 @@ use crate::metrics::{
     Binning, BootstrapOptions, Metric, MetricOptions, Predictions, Reliability, Target, evaluate,
     resampled,
 };
+use crate::rank::argmax;
 
 /// The keys of what is compared if nobody says: those that keep the order, then the main free ones.
 pub const METHODS: [&str; 14] = [
@@ -204,21 +205,8 @@ pub fn predictions<'a>(probs: ArrayView2<'a, f64>, data: &Dataset<'_>) -> Result
 /// How many rows have another most probable class than their scores say; the first of several counts.
 pub fn changed_predictions(data: &Dataset<'_>, probs: ArrayView2<'_, f64>) -> usize {
     let rows = probs.rows().into_iter().enumerate();
-    let changed = rows.filter(|(row, after)| {
-        let before = data.scores().row(*row).iter().map(|&s| f64::from(s));
-        first_largest(before) != first_largest(after.iter().copied())
-    });
+    let changed = rows.filter(|(row, after)| argmax(data.scores().row(*row)) != argmax(*after));
     changed.count()
-}
-
-fn first_largest(values: impl Iterator<Item = f64>) -> usize {
-    let mut best = (0, f64::NEG_INFINITY);
-    for (place, value) in values.enumerate() {
-        if value > best.1 {
-            best = (place, value);
-        }
-    }
-    best.0
 }
 
 #[cfg(test)]

@@ -35,6 +35,8 @@
 //! - [`metrics`]: how good probabilities are, with the evidence behind each number.
 //! - [`select`]: choosing among methods and hyperparameters by cross validation.
 //! - [`compare`]: several methods, fitted on some rows and measured on others.
+//! - [`curve`]: metrics against the number of calibration rows, or against a penalty.
+//! - [`diagnose`]: warnings about data and models.
 //! - [`Watch`]: progress and cancellation.
 //! - [`rank`]: sorting, ties, and the rounding that keeps an order.
 
@@ -43,7 +45,9 @@
 
 mod calibrate;
 pub mod compare;
+pub mod curve;
 mod data;
+pub mod diagnose;
 mod error;
 #[doc(hidden)]
 pub mod kernels;

@@ -21,6 +21,13 @@ pub fn invert(order: &[u32], rank: &mut [u32]) {
     }
 }
 
+/// The index of the largest value, the first of equal ones; 0 if there are no values.
+pub fn argmax<'a, T: PartialOrd + 'a>(values: impl IntoIterator<Item = &'a T>) -> usize {
+    let values = values.into_iter().enumerate();
+    let largest = values.reduce(|best, next| if next.1 > best.1 { next } else { best });
+    largest.map_or(0, |(index, _)| index)
+}
+
 /// Uv for the upper-triangular matrix of ones U: each element becomes the sum of itself and all behind it.
 pub fn reverse_cumsum(values: &mut [f64]) {
     let mut sum = 0.0;

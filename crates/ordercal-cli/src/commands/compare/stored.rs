@@ -1,21 +1,21 @@
-//! One result, kept in a file of its own as soon as it is there.
+//! Results of single methods, each stored in a file as soon as it is computed.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use ordercal::compare::{self, Measures};
+use ordercal::compare::Measured;
 use ordercal::metrics::{Metric, Reliability};
 use ordercal::select::Found;
-use ordercal_io::{LoadedData, SavedModel, write_atomically};
+use ordercal_io::{SavedModel, write_atomically};
 use ordercal_report::{MethodResult, UNCALIBRATED};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::input::at;
 
-/// A float that comes back from JSON as it was, also if it is infinite.
+/// A float that survives a round trip through JSON, also if it is not finite.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Exact(pub f64);
 
@@ -44,33 +44,54 @@ impl<'de> Deserialize<'de> for Exact {
     }
 }
 
-/// What one method did on one dataset, with all that the report needs of it. Nothing in it was measured
-/// with a clock: the same run gives the same bytes.
+/// The result of one method on one dataset, with everything that the report needs. It holds no times, so
+/// the same run gives the same bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Part {
-    /// All that it depends on.
+pub struct StoredResult {
+    /// Everything that the result depends on.
     pub key: Value,
     /// The method's key.
     pub method: String,
     /// Whether it promises to keep the order.
     pub order_preserving: bool,
-    /// How many predictions it changed.
+    /// The number of changed predictions.
     pub changed_predictions: u64,
     /// The hyperparameters.
     pub chosen: Value,
     /// Its metrics on the test rows.
     pub metrics: BTreeMap<Metric, Exact>,
-    /// The same on resamples.
+    /// The same on bootstrap resamples.
     pub resampled: BTreeMap<Metric, Vec<Exact>>,
     /// The bins of its reliability diagram.
     pub reliability: Reliability,
-    /// How long it took, which is kept elsewhere.
+    /// The seconds of the fit, which are stored in another file.
     #[serde(skip)]
     pub seconds: Option<f64>,
 }
 
-impl Part {
-    /// As a comparison takes it.
+impl StoredResult {
+    /// A result to store.
+    pub fn new(key: Value, found: &Found, measured: &Measured) -> Self {
+        let result = MethodResult::new(found, measured, None);
+        let exact = |values: Vec<f64>| values.into_iter().map(Exact).collect();
+        Self {
+            key,
+            method: result.method,
+            order_preserving: result.order_preserving,
+            changed_predictions: result.changed_predictions,
+            chosen: result.chosen,
+            metrics: (result.metrics.into_iter())
+                .map(|(m, v)| (m, Exact(v)))
+                .collect(),
+            resampled: (result.resampled.into_iter())
+                .map(|(m, v)| (m, exact(v)))
+                .collect(),
+            reliability: measured.reliability.clone(),
+            seconds: None,
+        }
+    }
+
+    /// The result as part of a comparison.
     pub fn result(&self) -> MethodResult {
         let resampled = self
             .resampled
@@ -92,50 +113,26 @@ impl Part {
     }
 }
 
-/// Measures a fitted model on the test rows.
-pub fn measure(plan: &Measures, test: &LoadedData, found: &Found, key: Value) -> Result<Part> {
-    let measured = compare::measure(&found.fitted.model, &test.dataset()?, plan);
-    let measured =
-        measured.map_err(|e| at(test.path(), format_args!("{}: {e}", found.method.key())))?;
-    let result = MethodResult::new(found, &measured, None);
-    let exact = |values: Vec<f64>| values.into_iter().map(Exact).collect();
-    Ok(Part {
-        key,
-        method: result.method,
-        order_preserving: result.order_preserving,
-        changed_predictions: result.changed_predictions,
-        chosen: result.chosen,
-        metrics: (result.metrics.into_iter())
-            .map(|(m, v)| (m, Exact(v)))
-            .collect(),
-        resampled: (result.resampled.into_iter())
-            .map(|(m, v)| (m, exact(v)))
-            .collect(),
-        reliability: measured.reliability,
-        seconds: None,
-    })
-}
-
 /// Dataset → method → seconds.
 type Timings = BTreeMap<String, BTreeMap<String, f64>>;
 
-/// The folder of a comparison. A part is there only when everything that belongs to it is: the model and the
-/// seconds are written before it.
-pub struct Store {
+/// The folder of a comparison. A result is written after its model and its seconds, so a stored result is
+/// always complete.
+pub struct ResultStore {
     folder: PathBuf,
     timings: Timings,
     resume: bool,
 }
 
-impl Store {
-    /// Makes the folder if it is not there.
+impl ResultStore {
+    /// Opens the folder, or creates it.
     pub fn open(folder: &Path, resume: bool) -> Result<Self> {
         for inner in ["parts", "models", "figures"] {
             let inner = folder.join(inner);
             fs::create_dir_all(&inner).map_err(|e| at(&inner, e))?;
-            sweep(&inner)?;
+            remove_unfinished(&inner)?;
         }
-        sweep(folder)?;
+        remove_unfinished(folder)?;
         let mut store = Self {
             folder: folder.to_path_buf(),
             timings: Timings::new(),
@@ -149,7 +146,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Where the models are.
+    /// The folder of the models.
     pub fn models(&self) -> PathBuf {
         self.folder.join("models")
     }
@@ -158,55 +155,55 @@ impl Store {
         self.folder.join("timings.json")
     }
 
-    fn part_path(&self, dataset: &str, method: &str) -> PathBuf {
+    fn result_path(&self, dataset: &str, method: &str) -> PathBuf {
         self.folder
             .join("parts")
             .join(format!("{dataset}-{method}.json"))
     }
 
-    /// A result of an earlier run, if it is there and about the same things.
-    pub fn find(&self, dataset: &str, method: &str, key: &Value) -> Result<Option<Part>> {
-        let path = self.part_path(dataset, method);
+    /// The result of an earlier run, if there is one with the same key.
+    pub fn find(&self, dataset: &str, method: &str, key: &Value) -> Result<Option<StoredResult>> {
+        let path = self.result_path(dataset, method);
         let model = model_path(&self.models(), dataset, method);
         if !self.resume || !path.exists() || (method != UNCALIBRATED && !model.exists()) {
             return Ok(None);
         }
         let text = fs::read_to_string(&path).map_err(|e| at(&path, e))?;
-        // Another version may have written it in another form; then it counts as not there.
-        let Ok(mut part) = serde_json::from_str::<Part>(&text) else {
+        // A file of another version may not parse; its result is computed again.
+        let Ok(mut result) = serde_json::from_str::<StoredResult>(&text) else {
             return Ok(None);
         };
-        part.seconds = self
+        result.seconds = self
             .timings
             .get(dataset)
             .and_then(|t| t.get(method))
             .copied();
-        Ok((part.key == *key).then_some(part))
+        Ok((result.key == *key).then_some(result))
     }
 
-    /// Keeps a result.
+    /// Stores a result.
     pub fn keep(
         &mut self,
         dataset: &str,
-        part: &Part,
+        result: &StoredResult,
         model: Option<&SavedModel>,
         seconds: f64,
     ) -> Result<()> {
         if let Some(model) = model {
-            model.save(&model_path(&self.models(), dataset, &part.method))?;
+            model.save(&model_path(&self.models(), dataset, &result.method))?;
         }
         let timings = self.timings.entry(dataset.to_owned()).or_default();
-        timings.insert(part.method.clone(), seconds);
+        timings.insert(result.method.clone(), seconds);
         let text = serde_json::to_string_pretty(&self.timings)?;
         write_atomically(&self.timings_path(), text.as_bytes())?;
-        let text = serde_json::to_string(part).context("a result cannot be written as JSON")?;
-        write_atomically(&self.part_path(dataset, &part.method), text.as_bytes())?;
+        let text = serde_json::to_string(result).context("a result cannot be written as JSON")?;
+        write_atomically(&self.result_path(dataset, &result.method), text.as_bytes())?;
         Ok(())
     }
 }
 
-/// Removes what a run that was killed in the middle of a file has left: `.NAME.PID-COUNT.tmp`.
-fn sweep(folder: &Path) -> Result<()> {
+/// Removes the temporary files `.NAME.PID-COUNT.tmp` of a run that was killed while writing.
+fn remove_unfinished(folder: &Path) -> Result<()> {
     for entry in fs::read_dir(folder).map_err(|e| at(folder, e))? {
         let path = entry.map_err(|e| at(folder, e))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -217,7 +214,7 @@ fn sweep(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Where the model of a method on a dataset is.
+/// The file of the model of a method on a dataset.
 pub fn model_path(models: &Path, dataset: &str, method: &str) -> PathBuf {
     models.join(format!("{dataset}-{method}.safetensors"))
 }

@@ -1,6 +1,7 @@
-//! From what was typed to what is to be computed.
+//! The settings of a comparison.
 
 use anyhow::{Result, anyhow};
+use clap::ValueEnum;
 use ordercal::compare::{METHODS, METRICS, Measures, line_up};
 use ordercal::metrics::{BootstrapOptions, Metric};
 use ordercal::select::{Effort, Search};
@@ -13,16 +14,16 @@ use crate::args::{Common, CompareArgs};
 use crate::config::{unknown_method, with_seed};
 use crate::fail_if::metric;
 
-/// All that decides the numbers.
-pub struct Plan {
+/// Everything that the results depend on.
+pub struct ComparisonSettings {
     /// The files.
     pub bundles: Vec<Bundle>,
     /// The methods; the first is `uncalibrated`.
     pub methods: Vec<Method>,
-    /// What the tables show.
+    /// The metrics of the tables.
     pub metrics: Vec<Metric>,
-    /// What is computed: what the tables show, and the accuracy that changes are told by.
-    pub measured: Measures,
+    /// What is computed: the metrics of the tables, and the accuracy.
+    pub measures: Measures,
     /// How hyperparameters are chosen.
     pub search: Search,
     kind: Option<ScoreKind>,
@@ -30,16 +31,16 @@ pub struct Plan {
     command: String,
 }
 
-impl Plan {
-    /// Checks what was typed and reads the files.
+impl ComparisonSettings {
+    /// Checks the arguments and the files.
     pub fn new(args: &CompareArgs, common: &Common) -> Result<Self> {
         let methods = methods_of(args.methods.as_deref(), common)?;
         let metrics = metrics_of(args.metrics.as_deref())?;
         let seed = common.seed.unwrap_or(BootstrapOptions::default().seed);
-        let measured = Measures::new(&metrics)
+        let measures = Measures::new(&metrics)
             .with_bins(args.bins)
             .with_bootstrap(args.bootstrap, seed);
-        measured.validate()?;
+        measures.validate()?;
         let mut search = Search::default()
             .with_effort(args.search.into())
             .with_seed(seed);
@@ -51,39 +52,39 @@ impl Plan {
             bundles,
             methods,
             metrics,
-            measured,
+            measures,
             search,
             kind,
             seed,
         })
     }
 
-    /// All that a result depends on; a stored one with another key is computed again.
-    pub fn part_key(&self, bundle: &Bundle, method: &Method) -> Result<Value> {
+    /// Everything that a result depends on; a stored result with another key is computed again.
+    pub fn result_key(&self, bundle: &Bundle, method: &Method) -> Result<Value> {
         Ok(json!({
             "version": env!("CARGO_PKG_VERSION"),
             "data": bundle.source.sha256,
             "kind": self.kind,
             "method": serde_json::to_value(method)?,
             "search": self.search,
-            "metrics": self.measured.metrics,
-            "options": self.measured.options,
-            "bootstrap": self.measured.bootstrap,
+            "metrics": self.measures.metrics,
+            "options": self.measures.options,
+            "bootstrap": self.measures.bootstrap,
             "seed": self.seed,
         }))
     }
 
-    /// What the report says about itself.
+    /// The description of the run in the report.
     pub fn about(&self) -> About {
         let run = [
             ("command", self.command.clone()),
             ("version", format!("ordercal {}", env!("CARGO_PKG_VERSION"))),
             ("seed", self.seed.to_string()),
             ("search", searched(&self.search)),
-            ("bins", self.measured.options.bins.to_string()),
+            ("bins", self.measures.options.bins.to_string()),
             (
                 "resamples",
-                self.measured
+                self.measures
                     .bootstrap
                     .as_ref()
                     .map_or(0, |b| b.resamples)
@@ -103,7 +104,7 @@ impl Plan {
     }
 }
 
-/// The methods by their keys, `uncalibrated` first and each once.
+/// The methods of a list of keys: `uncalibrated` first, each once.
 pub fn methods_of(keys: Option<&[String]>, common: &Common) -> Result<Vec<Method>> {
     let methods = match keys {
         Some(keys) => keys
@@ -125,7 +126,7 @@ pub fn methods_of(keys: Option<&[String]>, common: &Common) -> Result<Vec<Method
     Ok(line_up(methods)?)
 }
 
-/// The metrics by their keys, each once.
+/// The metrics of a list of keys, each once.
 pub fn metrics_of(keys: Option<&[String]>) -> Result<Vec<Metric>> {
     let Some(keys) = keys else {
         return Ok(METRICS.to_vec());
@@ -140,7 +141,7 @@ pub fn metrics_of(keys: Option<&[String]>) -> Result<Vec<Metric>> {
     Ok(metrics)
 }
 
-/// The command that gives these numbers: without where they go, and whether they were resumed.
+/// The command that reproduces the numbers, without --out and --resume.
 fn command(args: &CompareArgs, methods: &[Method], metrics: &[Metric], seed: u64) -> String {
     let mut words = vec!["ordercal".to_owned(), "compare".to_owned()];
     words.extend(args.bundles.iter().map(|b| quoted(&b.to_string_lossy())));
@@ -163,12 +164,12 @@ fn command(args: &CompareArgs, methods: &[Method], metrics: &[Metric], seed: u64
         words.push(format!("--folds {folds}"));
     }
     if let Some(kind) = args.kind {
-        words.push(format!("--kind {}", ScoreKind::from(kind)));
+        words.push(format!("--kind {}", name_of(kind)));
     }
     words.join(" ")
 }
 
-/// How hyperparameters were chosen, in words.
+/// The search in words.
 fn searched(search: &Search) -> String {
     match (search.effort, search.folds) {
         (effort, None) => effort.to_string(),
@@ -176,6 +177,13 @@ fn searched(search: &Search) -> String {
     }
 }
 
+/// A value as it is typed on the command line.
+fn name_of(value: impl ValueEnum) -> String {
+    let value = value.to_possible_value();
+    value.map_or(String::new(), |value| value.get_name().to_owned())
+}
+
+/// A word quoted for a shell, if needed.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_+./,:@#=".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -188,10 +196,28 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::{Cli, Command};
+    use clap::Parser;
 
     #[test]
     fn commands_can_be_pasted_into_a_shell() {
         assert_eq!(quoted("a/b.npz"), "a/b.npz");
         assert_eq!(quoted("my file's"), "'my file'\\''s'");
+    }
+
+    #[test]
+    fn the_reported_command_parses_to_the_same_command() {
+        let typed = "ordercal compare a.npz --kind log-probs --search quick --folds 4 --bins 9";
+        let parse = |line: &str| match Cli::try_parse_from(line.split(' ')).unwrap().command {
+            Command::Compare(args) => args,
+            other => panic!("{other:?}"),
+        };
+        let methods = [Method::from_key("ts").unwrap()];
+        let reported = command(&parse(typed), &methods, &[Metric::Nll], 7);
+        assert!(reported.ends_with("--kind log-probs"), "{reported}");
+        assert_eq!(
+            command(&parse(&reported), &methods, &[Metric::Nll], 7),
+            reported
+        );
     }
 }
