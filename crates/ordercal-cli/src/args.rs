@@ -1,4 +1,4 @@
-//! What is typed on the command line.
+//! The command line.
 
 mod compare;
 mod curve;
@@ -15,7 +15,7 @@ use ordercal_io::OutputType;
 use crate::help;
 
 pub use compare::CompareArgs;
-pub use curve::{AxisArg, CurveArgs};
+pub use curve::CurveArgs;
 pub use plot::{
     BinnedArgs, CountedArgs, DrawArgs, FormArg, PlotArgs, PlotCommand, ReliabilityArgs,
     SimplexArgs, TransformArgs,

@@ -1,10 +1,10 @@
 //! `plot`: figures with the right numbers, and errors that leave nothing behind.
 
 use crate::files::{BUNDLE, csv, three_classes};
-use crate::harness::Place;
+use crate::harness::Folder;
 
-fn place() -> Place {
-    let place = Place::new();
+fn place() -> Folder {
+    let place = Folder::new();
     place.write("b.npz", BUNDLE);
     place.run("fit b.npz --method ts -o ts.safetensors").ok();
     place
@@ -93,7 +93,7 @@ fn transforms_are_the_functions_of_the_models() {
 
 #[test]
 fn a_simplex_stays_within_the_orders() {
-    let place = Place::new();
+    let place = Folder::new();
     place.write("b.safetensors", three_classes(300));
     place
         .run("fit b.safetensors --method oi --hidden 5 -o oi.safetensors")

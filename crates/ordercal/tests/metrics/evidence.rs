@@ -1,4 +1,4 @@
-//! Intervals that cover, comparisons that see what is shared, a test that rejects at its level.
+//! Bootstrap intervals, paired comparisons and the calibration test.
 
 use ndarray::Array2;
 use ordercal::Error;
@@ -7,7 +7,7 @@ use ordercal::metrics::{
     compare, paired_difference, resampled,
 };
 
-use crate::{Random, assert_close, dataset, overconfident};
+use crate::{SplitMix, assert_close, dataset, overconfident};
 
 #[test]
 fn intervals_are_those_of_metrics_on_drawn_rows() {
@@ -210,7 +210,7 @@ fn rows_that_are_not_the_same_cannot_be_compared() {
 
 /// Predictions whose labels are drawn from the predicted probabilities themselves.
 fn calibrated(seed: u64, rows: usize) -> (Array2<f64>, Vec<u32>) {
-    let mut random = Random(seed);
+    let mut random = SplitMix(seed);
     let probs = Array2::from_shape_fn((rows, 3), |_| random.uniform() + 0.01);
     let probs = &probs
         / &probs
