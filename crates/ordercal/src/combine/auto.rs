@@ -10,10 +10,9 @@ use std::marker::PhantomData;
 use serde::{Deserialize, Serialize};
 
 use super::{ChainModel, Diag, Method, MixtureModel, Model, Ts, Uncalibrated, apply, chain};
-use crate::data::{Dataset, ScoreKind, Scores};
+use crate::data::{Dataset, Folds, ScoreKind, Scores};
 use crate::error::{Error, Result};
 use crate::optim::StopReason;
-use crate::select::Folds;
 use crate::select::tally::Tally;
 use crate::traits::{Calibrator, FitReport, Unwatched, Watch};
 use candidates::{Member, Sources};

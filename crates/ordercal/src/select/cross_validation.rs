@@ -2,10 +2,9 @@
 
 use rayon::prelude::*;
 
-use super::folds::Folds;
 use super::tally::Tally;
 use crate::calibrate::{Method, apply};
-use crate::data::Dataset;
+use crate::data::{Dataset, Folds};
 use crate::error::{Error, Result};
 use crate::traits::Watch;
 

@@ -6,11 +6,10 @@ use std::str::FromStr;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::folds::Folds;
 use super::space::{cheaper, space};
 use super::tally::Tally;
 use crate::calibrate::{Fitted, Method, MixtureModel, Model, UncalibratedModel, apply};
-use crate::data::Dataset;
+use crate::data::{Dataset, Folds};
 use crate::error::{Error, Result};
 use crate::optim::StopReason;
 use crate::traits::{FitReport, Watch};

@@ -8,9 +8,8 @@ use crate::calibrate::{
     ChainModel, Diag, DirOdir, Ets, Method, Model, Oi, Op, OrderedModel, Sms, Svs, Ts,
     Uncalibrated, apply, ts,
 };
-use crate::data::{Dataset, ScoreKind};
+use crate::data::{Dataset, Folds, ScoreKind};
 use crate::error::Result;
-use crate::select::Folds;
 use crate::select::tally::Tally;
 use crate::traits::Unwatched;
 

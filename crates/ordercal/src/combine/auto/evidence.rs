@@ -1,9 +1,8 @@
 //! What a difference between two calibrators on the same rows is worth.
 
 use crate::calibrate::apply;
-use crate::data::Dataset;
+use crate::data::{Dataset, Folds};
 use crate::rng::Rng;
-use crate::select::Folds;
 
 /// Resamples behind "clearly better".
 const RESAMPLES: usize = 1000;

@@ -136,9 +136,8 @@ fn mixed_nlls(members: &[Member], weights: &[f64], rows: usize) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Dataset, ScoreKind, Scores};
+    use crate::data::{Dataset, Folds, ScoreKind, Scores};
     use crate::rng::Rng;
-    use crate::select::Folds;
     use ndarray::Array2;
 
     const ROWS: usize = 600;
