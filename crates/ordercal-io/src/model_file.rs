@@ -10,7 +10,8 @@ use std::path::Path;
 
 use ::safetensors::SafeTensors;
 use ::safetensors::tensor::{Dtype, TensorView};
-use ordercal::{FitReport, Method, Model, ModelParts, TensorValues};
+use ordercal::models::{ModelParts, TensorValues};
+use ordercal::{FitReport, Method, Model};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};

@@ -1,11 +1,12 @@
 //! The inner loops, open to benchmarks. Hidden, and no part of what versions promise.
 
-use crate::calibrate::{diag, ts};
 use crate::data::Dataset;
 use crate::math::exp::{exp_f32, exp_f64};
 use crate::math::gemm::{self, Matrix};
 use crate::math::simd::vectorized;
 use crate::math::softmax;
+use crate::methods::likelihood::Likelihood;
+use crate::methods::network::diag::evaluation;
 use crate::nn::head::{RowScratch, sorted_row};
 
 /// `target` = `left` · `right` on one thread, for matrices of (rows × inner) and (inner × columns).
@@ -64,13 +65,13 @@ pub fn softmax(row: &mut [f64]) {
 
 /// The NLL of all rows with its derivatives, ready to be evaluated again and again.
 pub fn temperature_pass<'a>(data: &'a Dataset<'a>) -> impl FnMut() -> f64 + 'a {
-    let likelihood = ts::Likelihood::new(data);
+    let likelihood = Likelihood::new(data);
     move || likelihood.at(0.5).value
 }
 
 /// Loss and gradient of `diag`, ready to be evaluated again and again.
 pub fn diag_pass<'a>(data: &'a Dataset<'a>) -> impl FnMut() -> f64 + 'a {
-    diag::evaluation(data)
+    evaluation(data)
 }
 
 /// The order-preserving head: a row's loss, with the gradient in `z`.

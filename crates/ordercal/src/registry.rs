@@ -1,229 +1,185 @@
-//! The calibrators: [`Method`] holds hyperparameters and fits, [`Model`] is what was fitted and applies.
+//! [`Method`]: every method of the table under one type, by key, as JSON, and projected.
 
-pub(crate) mod apply;
-mod auto;
-mod bbq;
-mod beta;
-mod chain;
-mod curves;
-pub(crate) mod diag;
-mod ets;
-mod histogram;
-mod isotonic;
-mod linear;
-mod logistic;
-mod mixture;
-mod network;
-mod odir;
-mod oi;
-mod one_vs_rest;
-mod op;
-mod order;
-mod parts;
-mod platt;
-mod projection;
-mod sms;
-mod svs;
-mod tagged;
-pub(crate) mod ts;
-mod uncalibrated;
-mod unconstrained;
-mod vs;
+use std::fmt;
+use std::sync::Arc;
 
-use ndarray::{Array2, ArrayView2, ArrayViewMut2};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
 
-use crate::data::{Dataset, ScoreKind, Scores};
+use crate::combine::{Auto, AutoFree, KeepOrder};
+use crate::data::Dataset;
 use crate::error::{Error, Result};
-use crate::rank::Steady;
-use crate::real::Real;
-use crate::traits::{Calibrator, FitReport, Transform, Unwatched, Watch};
+use crate::methods::listed::*;
+use crate::methods::table::for_each_method;
+use crate::methods::{Calibrator, Describe, Fitted};
+use crate::watch::{Unwatched, Watch};
 
-pub use apply::Block;
-pub use auto::{Auto, AutoFree, Automatic, Kept, NotKept, Promise};
-pub use bbq::Bbq;
-pub use beta::Beta;
-pub use chain::ChainModel;
-pub use curves::{CurveKind, CurvesModel, CurvesParts};
-pub use diag::{Diag, DiagModel};
-pub use ets::{Ets, EtsModel, EtsParts};
-pub use histogram::{BinLayout, Histogram};
-pub use isotonic::{BlockLines, Isotonic};
-pub use linear::{Features, LinearModel, LinearParts};
-pub use logistic::{LogisticModel, LogisticParts, Targets};
-pub use mixture::MixtureModel;
-pub use network::{Family, Network, NetworkModel, NetworkParts, Wiring};
-pub use odir::{DirOdir, MsOdir};
-pub use oi::{Oi, OrderInvariant};
-pub use op::{Op, OrderPreserving};
-pub use order::{Ordered, OrderedModel, SLIVER};
-pub use parts::{ModelParts, TensorValues};
-pub use platt::Platt;
-pub use projection::Projector;
-pub use sms::Sms;
-pub use svs::Svs;
-pub use ts::{SPREAD_BOUNDS, Ts, TsModel};
-pub use uncalibrated::{Uncalibrated, UncalibratedModel};
-pub use unconstrained::{NoConstraint, Unconstrained};
-pub use vs::Vs;
+/// What the key of a projected method ends with.
+const ORDER: &str = "+order";
 
-/// A calibration method with its hyperparameters.
-///
-/// As JSON or TOML it is a table with the key `method` beside the hyperparameters, each of which may be
-/// left out: `{"method": "oi", "hidden": [100, 100]}`. A free method with its key followed by `+order` is
-/// that method with its probabilities projected onto the input's order, see [`Ordered`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(from = "tagged::Tagged", into = "tagged::Tagged")]
-#[non_exhaustive]
-pub enum Method {
-    /// The scores as they are.
-    Uncalibrated(Uncalibrated),
-    /// Temperature scaling.
-    Ts(Ts),
-    /// Ensemble temperature scaling.
-    Ets(Ets),
-    /// One increasing function for all classes.
-    Diag(Diag),
-    /// Order-preserving and order-invariant.
-    Oi(Oi),
-    /// Order-preserving.
-    Op(Op),
-    /// Vector scaling; may change predictions.
-    Vs(Vs),
-    /// Matrix scaling with ODIR; may change predictions.
-    MsOdir(MsOdir),
-    /// Dirichlet calibration with ODIR; may change predictions.
-    DirOdir(DirOdir),
-    /// Structured vector scaling; may change predictions.
-    Svs(Svs),
-    /// Structured matrix scaling; may change predictions.
-    Sms(Sms),
-    /// Platt scaling of each class; may change predictions.
-    Platt(Platt),
-    /// Beta calibration of each class; may change predictions.
-    Beta(Beta),
-    /// Isotonic regression of each class; may change predictions.
-    Isotonic(Isotonic),
-    /// Histogram binning of each class; may change predictions.
-    Histogram(Histogram),
-    /// Bayesian binning into quantiles of each class; may change predictions.
-    Bbq(Bbq),
-    /// A plain network; may change predictions.
-    Unconstrained(Unconstrained),
-    /// A mixture of order-preserving methods.
-    Auto(Auto),
-    /// A mixture of methods; may change predictions.
-    AutoFree(AutoFree),
-    /// Any of those that may change predictions, projected onto the input's order.
-    Ordered(Ordered),
-}
-
-/// A model with the report of its fit.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct Fitted {
-    /// The fitted model.
-    pub model: Model,
-    /// How the fit went.
-    pub report: FitReport,
-}
-
-/// Runs `$body` with the content of whichever variant it is.
-macro_rules! each {
-    ($value:expr, $enum:ident { $($variant:ident),* }, $inner:ident => $body:expr) => {
-        match $value { $($enum::$variant($inner) => $body,)* }
+macro_rules! promises_order {
+    (kept) => {
+        true
+    };
+    (free) => {
+        false
     };
 }
 
-macro_rules! each_method {
-    ($value:expr, $inner:ident => $body:expr) => {
-        each!($value, Method {
-            Uncalibrated, Ts, Ets, Diag, Oi, Op, Vs, MsOdir, DirOdir, Svs, Sms, Platt, Beta,
-            Isotonic, Histogram, Bbq, Unconstrained, Auto, AutoFree, Ordered
-        }, $inner => $body)
+macro_rules! define_method {
+    (
+        $($family:ident { $($file:ident::$type:ident $key:literal $promise:ident;)* })*
+        + combine { $($combined:ident $combined_key:literal $combined_promise:ident;)* }
+    ) => {
+        define_method!(
+            @all $($($type $key $promise;)*)* $($combined $combined_key $combined_promise;)*
+        );
     };
-}
+    (@all $($type:ident $key:literal $promise:ident;)*) => {
+        /// A calibration method with its hyperparameters.
+        ///
+        /// As JSON or TOML it is a table with the key `method` beside the hyperparameters, each of which may be
+        /// left out: `{"method": "oi", "hidden": [100, 100]}`. A free method with its key followed by `+order`
+        /// is that method with its probabilities projected onto the order of the scores, see [`Ordered`].
+        #[derive(Debug, Clone, PartialEq)]
+        #[non_exhaustive]
+        pub enum Method {
+            $(#[doc = concat!("`", $key, "`")] $type($type),)*
+            /// `KEY+order`.
+            Ordered(Ordered),
+            /// A method of your own.
+            Custom(CustomMethod),
+        }
 
-macro_rules! each_model {
-    ($value:expr, $inner:ident => $body:expr) => {
-        each!($value, Model {
-            Uncalibrated, Ts, Ets, Diag, Network, Linear, Logistic, Curves, Ordered, Mixture, Chain
-        }, $inner => $body)
-    };
-}
-
-macro_rules! from_variants {
-    ($enum:ident { $($variant:ident($content:ty)),* $(,)? }) => {
-        $(impl From<$content> for $enum {
-            fn from(content: $content) -> Self {
-                Self::$variant(content)
+        $(impl From<$type> for Method {
+            fn from(method: $type) -> Self {
+                Self::$type(method)
             }
         })*
+
+        impl Method {
+            /// Every method with its default hyperparameters, in the order of the table. The free ones come
+            /// once more as `KEY+order`, which are not listed.
+            pub fn all() -> Vec<Self> {
+                vec![$($type::default().into(),)*]
+            }
+
+            /// The method's key, as on the command line.
+            pub fn key(&self) -> &str {
+                match self {
+                    $(Self::$type(_) => $key,)*
+                    Self::Ordered(method) => &method.key,
+                    Self::Custom(method) => &method.name,
+                }
+            }
+
+            /// Whether its models promise to keep the ranking of every row.
+            pub fn promises_order(&self) -> bool {
+                match self {
+                    $(Self::$type(_) => promises_order!($promise),)*
+                    Self::Ordered(_) => true,
+                    Self::Custom(_) => false,
+                }
+            }
+
+            /// What it learns, in a few words.
+            pub fn brief(&self) -> &'static str {
+                match self {
+                    $(Self::$type(_) => <$type as Describe>::BRIEF,)*
+                    Self::Ordered(method) => method.inner.brief(),
+                    Self::Custom(_) => "a method of your own",
+                }
+            }
+
+            /// The name of its class in Python; nothing for a method of your own.
+            pub fn python_class(&self) -> Option<&'static str> {
+                match self {
+                    $(Self::$type(_) => Some(<$type as Describe>::PYTHON_CLASS),)*
+                    Self::Ordered(method) => method.inner.python_class(),
+                    Self::Custom(_) => None,
+                }
+            }
+
+            /// Whether every step of its fit sees all rows, so that their order cannot matter and a weight of
+            /// 2 is the same as a repeated row.
+            pub fn full_batch(&self) -> bool {
+                match self {
+                    $(Self::$type(_) => <$type as Describe>::FULL_BATCH,)*
+                    Self::Ordered(method) => method.inner.full_batch(),
+                    Self::Custom(_) => false,
+                }
+            }
+
+            /// Whether it divides the rows into folds by itself.
+            pub(crate) fn own_folds(&self) -> bool {
+                match self {
+                    $(Self::$type(_) => <$type as Describe>::OWN_FOLDS,)*
+                    Self::Ordered(method) => method.inner.own_folds(),
+                    Self::Custom(_) => false,
+                }
+            }
+
+            /// The settings that a search tries.
+            pub(crate) fn space(&self, classes: usize) -> Vec<Self> {
+                match self {
+                    $(Self::$type(method) => {
+                        Describe::space(method, classes).into_iter().map(Self::from).collect()
+                    })*
+                    Self::Ordered(method) => {
+                        let inner = method.inner.space(classes);
+                        inner.into_iter().map(Self::keep_order).collect()
+                    }
+                    Self::Custom(_) => vec![self.clone()],
+                }
+            }
+
+            /// The same with a tenth of the work or less.
+            pub(crate) fn cheaper(&self) -> Self {
+                match self {
+                    $(Self::$type(method) => Describe::cheaper(method).into(),)*
+                    Self::Ordered(method) => method.inner.cheaper().keep_order(),
+                    Self::Custom(_) => self.clone(),
+                }
+            }
+
+            fn calibrator(&self) -> &dyn Calibrator {
+                match self {
+                    $(Self::$type(method) => method,)*
+                    Self::Ordered(method) => method,
+                    Self::Custom(method) => &*method.calibrator,
+                }
+            }
+
+            fn to_value(&self) -> serde_json::Result<Value> {
+                match self {
+                    $(Self::$type(method) => serde_json::to_value(method),)*
+                    Self::Ordered(method) => method.inner.to_value(),
+                    Self::Custom(_) => Err(serde::ser::Error::custom(
+                        "a method of your own cannot be written down",
+                    )),
+                }
+            }
+
+            fn from_value(key: &str, settings: Value) -> Option<serde_json::Result<Self>> {
+                match key {
+                    $($key => Some(serde_json::from_value::<$type>(settings).map(Self::from)),)*
+                    _ => None,
+                }
+            }
+        }
     };
 }
 
-from_variants!(Method {
-    Uncalibrated(Uncalibrated),
-    Ts(Ts),
-    Ets(Ets),
-    Diag(Diag),
-    Oi(Oi),
-    Op(Op),
-    Vs(Vs),
-    MsOdir(MsOdir),
-    DirOdir(DirOdir),
-    Svs(Svs),
-    Sms(Sms),
-    Platt(Platt),
-    Beta(Beta),
-    Isotonic(Isotonic),
-    Histogram(Histogram),
-    Bbq(Bbq),
-    Unconstrained(Unconstrained),
-    Auto(Auto),
-    AutoFree(AutoFree),
-    Ordered(Ordered),
-});
-
-from_variants!(Model {
-    Uncalibrated(UncalibratedModel),
-    Ts(TsModel),
-    Ets(EtsModel),
-    Diag(DiagModel),
-    Network(NetworkModel),
-    Linear(LinearModel),
-    Logistic(LogisticModel),
-    Curves(CurvesModel),
-    Ordered(OrderedModel),
-    Mixture(MixtureModel),
-    Chain(ChainModel),
-});
+for_each_method!(define_method);
 
 impl Method {
-    /// Every method with its default hyperparameters, in the order of the tables. The free ones come once
-    /// more as `KEY+order`, which are not listed.
-    pub fn all() -> Vec<Self> {
-        vec![
-            Uncalibrated::default().into(),
-            Ts::default().into(),
-            Ets::default().into(),
-            Diag::default().into(),
-            Oi::default().into(),
-            Op::default().into(),
-            Vs::default().into(),
-            MsOdir::default().into(),
-            DirOdir::default().into(),
-            Svs::default().into(),
-            Sms::default().into(),
-            Platt::default().into(),
-            Beta::default().into(),
-            Isotonic::default().into(),
-            Histogram::default().into(),
-            Bbq::default().into(),
-            Unconstrained::default().into(),
-            Auto::default().into(),
-            AutoFree::default().into(),
-        ]
+    /// A method of your own, under a name for tables and messages.
+    pub fn custom(name: &str, calibrator: impl Calibrator + 'static) -> Self {
+        Self::Custom(CustomMethod {
+            name: name.to_owned(),
+            calibrator: Arc::new(calibrator),
+        })
     }
 
     /// The method with the given key, or `KEY+order`, and default hyperparameters.
@@ -232,7 +188,7 @@ impl Method {
     /// [`Error::UnknownMethod`] lists the keys there are; [`Error::AlreadyOrdered`] for `+order` behind a
     /// method that keeps the order by itself.
     pub fn from_key(key: &str) -> Result<Self> {
-        if let Some(inner) = key.strip_suffix("+order") {
+        if let Some(inner) = key.strip_suffix(ORDER) {
             return Ok(Ordered::new(Self::from_key(inner)?)?.into());
         }
         let all = Self::all();
@@ -243,30 +199,6 @@ impl Method {
                 key: key.to_owned(),
                 known,
             })
-    }
-
-    /// The method's key, as on the command line.
-    pub fn key(&self) -> &'static str {
-        each_method!(self, method => method.key())
-    }
-
-    /// Whether its models promise to keep the ranking of every row.
-    pub fn promises_order(&self) -> bool {
-        !matches!(
-            self,
-            Self::Vs(_)
-                | Self::MsOdir(_)
-                | Self::DirOdir(_)
-                | Self::Svs(_)
-                | Self::Sms(_)
-                | Self::Platt(_)
-                | Self::Beta(_)
-                | Self::Isotonic(_)
-                | Self::Histogram(_)
-                | Self::Bbq(_)
-                | Self::Unconstrained(_)
-                | Self::AutoFree(_)
-        )
     }
 
     /// The same method if it promises to keep the order, or else its projection onto the order.
@@ -283,7 +215,7 @@ impl Method {
     /// # Errors
     /// [`Error::InvalidParameter`] names the first that is out of range.
     pub fn validate(&self) -> Result<()> {
-        each_method!(self, method => method.validate())
+        self.calibrator().validate()
     }
 
     /// Learns a model from data.
@@ -300,116 +232,131 @@ impl Method {
     /// If a hyperparameter is out of range, or [`Error::Cancelled`].
     pub fn fit_watched(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
         self.validate()?;
-        each_method!(self, method => {
-            let (model, report) = method.fit(data, watch)?;
-            // Of `auto`, whose models are of any kind, it is one already.
-            #[allow(clippy::useless_conversion)]
-            let model = model.into();
-            Ok(Fitted { model, report })
+        self.calibrator().fit(data, watch)
+    }
+}
+
+impl Calibrator for Method {
+    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
+        self.fit_watched(data, watch)
+    }
+
+    fn validate(&self) -> Result<()> {
+        Method::validate(self)
+    }
+}
+
+impl Serialize for Method {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut table = self.to_value().map_err(serde::ser::Error::custom)?;
+        table["method"] = self.key().into();
+        table.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Method {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut table = Map::<String, Value>::deserialize(deserializer)?;
+        let key = match table.remove("method") {
+            Some(Value::String(key)) => key,
+            Some(_) => {
+                return Err(D::Error::custom(
+                    "`method` is not a text: it is a method's key",
+                ));
+            }
+            None => return Err(D::Error::missing_field("method")),
+        };
+        let inner = key.strip_suffix(ORDER).unwrap_or(&key);
+        let Some(method) = Self::from_value(inner, table.into()) else {
+            return Err(D::Error::custom(
+                Self::from_key(inner).expect_err("not in the table"),
+            ));
+        };
+        let method = method.map_err(D::Error::custom)?;
+        if inner == key {
+            return Ok(method);
+        }
+        let ordered = Ordered::new(method).map_err(D::Error::custom)?;
+        Ok(ordered.into())
+    }
+}
+
+/// A free method with its probabilities projected onto the order of the scores ([`KeepOrder`]).
+///
+/// Its key is the inner method's with `+order` behind it, and as JSON it is the inner method under that key:
+/// `{"method": "sms+order", "lambda": 2.0}`.
+///
+/// ```
+/// use ordercal::{Error, Method, Ordered, Sms, Ts};
+///
+/// let ordered = Ordered::new(Sms::default())?;
+/// assert_eq!(Method::from(ordered), Method::from_key("sms+order")?);
+/// // What keeps the order already has nothing to project.
+/// let refused = Ordered::new(Ts::default());
+/// assert_eq!(refused, Err(Error::AlreadyOrdered { key: "ts".to_owned() }));
+/// # Ok::<(), ordercal::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ordered {
+    key: String,
+    inner: Box<Method>,
+}
+
+impl Ordered {
+    /// Projects a free method.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyOrdered`] for a method that keeps the order without it.
+    pub fn new(inner: impl Into<Method>) -> Result<Self> {
+        let inner = inner.into();
+        if inner.promises_order() {
+            let key = inner.key().to_owned();
+            return Err(Error::AlreadyOrdered { key });
+        }
+        Ok(Self {
+            key: format!("{}{ORDER}", inner.key()),
+            inner: Box::new(inner),
         })
     }
-}
 
-/// A fitted calibrator.
-///
-/// Rows come out in the float type and as the kind of score that the caller asks for; an order-preserving
-/// model keeps the ranking of every row in *that* type (see [`crate::rank`]).
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub enum Model {
-    /// The identity.
-    Uncalibrated(UncalibratedModel),
-    /// A temperature.
-    Ts(TsModel),
-    /// A mixture of the tempered, the original and the uniform distribution.
-    Ets(EtsModel),
-    /// One increasing function for all classes.
-    Diag(DiagModel),
-    /// One of the network families.
-    Network(NetworkModel),
-    /// A linear map of logits or log-probabilities.
-    Linear(LinearModel),
-    /// A logistic function of each class's probability.
-    Logistic(LogisticModel),
-    /// A curve for each class's probability.
-    Curves(CurvesModel),
-    /// A free model projected onto the input's order.
-    Ordered(OrderedModel),
-    /// An average of models.
-    Mixture(MixtureModel),
-    /// A model behind another.
-    Chain(ChainModel),
-}
-
-impl Transform for Model {
-    fn classes(&self) -> usize {
-        each_model!(self, model => model.classes())
-    }
-
-    fn order_preserving(&self) -> bool {
-        each_model!(self, model => model.order_preserving())
-    }
-
-    fn reads_order(&self) -> bool {
-        each_model!(self, model => model.reads_order())
-    }
-
-    fn steady(&self) -> Option<Steady> {
-        each_model!(self, model => model.steady())
-    }
-
-    fn logits(&self, block: &Block<'_>, logits: &mut [f64]) {
-        each_model!(self, model => model.logits(block, logits))
-    }
-
-    fn odds(&self, block: &Block<'_>, odds: &mut [f64]) {
-        each_model!(self, model => model.odds(block, odds))
+    /// The method that is projected.
+    pub fn inner(&self) -> &Method {
+        &self.inner
     }
 }
 
-impl Model {
-    /// K, the number of classes it was fitted for.
-    pub fn classes(&self) -> usize {
-        each_model!(self, model => model.classes())
+impl From<Ordered> for Method {
+    fn from(method: Ordered) -> Self {
+        Self::Ordered(method)
+    }
+}
+
+impl Calibrator for Ordered {
+    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
+        KeepOrder(&*self.inner).fit(data, watch)
     }
 
-    /// Whether it promises to keep the ranking of every row.
-    pub fn order_preserving(&self) -> bool {
-        each_model!(self, model => model.order_preserving())
+    fn validate(&self) -> Result<()> {
+        self.inner.validate()
     }
+}
 
-    /// Calibrates every row: N×K logits, log-probabilities or probabilities.
-    ///
-    /// # Errors
-    /// If the scores are of another number of classes.
-    pub fn apply<T: Real>(&self, scores: &Scores<'_>, kind: ScoreKind) -> Result<Array2<T>> {
-        let mut output = Array2::default((scores.rows(), self.classes()));
-        self.apply_into(scores, kind, output.view_mut())?;
-        Ok(output)
+/// A [`Calibrator`] of your own under a name; see [`Method::custom`].
+#[derive(Clone)]
+pub struct CustomMethod {
+    name: String,
+    calibrator: Arc<dyn Calibrator>,
+}
+
+impl fmt::Debug for CustomMethod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CustomMethod {:?}", self.name)
     }
+}
 
-    /// The same into a matrix that is there already.
-    ///
-    /// # Errors
-    /// If the scores are of another number of classes, or the matrix of another shape.
-    pub fn apply_into<T: Real>(
-        &self,
-        scores: &Scores<'_>,
-        kind: ScoreKind,
-        output: ArrayViewMut2<'_, T>,
-    ) -> Result<()> {
-        each_model!(self, model => apply::apply_into(model, scores, kind, output))
-    }
-
-    /// Calibrates a single row of logits, with the same result as in a matrix.
-    ///
-    /// # Errors
-    /// If a score is not valid, or the row is of another width.
-    pub fn apply_row<T: Real>(&self, logits: &[f32], kind: ScoreKind) -> Result<Vec<T>> {
-        let row =
-            ArrayView2::from_shape((1, logits.len()), logits).expect("one row of that length");
-        let scores = Scores::new(ScoreKind::Logits, row)?;
-        let output = self.apply(&scores, kind)?;
-        Ok(output.into_raw_vec_and_offset().0)
+/// Two are equal if they are clones of each other.
+impl PartialEq for CustomMethod {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && Arc::ptr_eq(&self.calibrator, &other.calibrator)
     }
 }

@@ -9,7 +9,8 @@ mod linear;
 mod network;
 mod projected;
 
-use ordercal::{InputKind, ModelParts, ScoreKind};
+use ordercal::models::ModelParts;
+use ordercal::{InputKind, ScoreKind};
 
 use super::OnnxError;
 use super::graph::{Graph, Value};

@@ -9,21 +9,20 @@ use std::marker::PhantomData;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ChainModel, Diag, Method, MixtureModel, Model, Ts, Uncalibrated, apply, chain};
 use crate::data::{Dataset, Folds, ScoreKind, Scores};
 use crate::error::{Error, Result};
+use crate::methods::listed::{Diag, Ts, Uncalibrated};
+use crate::methods::{Calibrator, Describe, FitReport, Fitted, uncalibrated_nll};
+use crate::models::{ChainModel, MixtureModel, Model, UncalibratedModel, apply, clamp_log_probs};
 use crate::optim::StopReason;
-use crate::select::tally::Tally;
-use crate::traits::{Calibrator, FitReport, Unwatched, Watch};
+use crate::watch::{FitCounter, Watch};
 use candidates::{Member, Sources};
 use evidence::Rows;
 use weights::Blend;
 
 /// What sets [`Auto`] and [`AutoFree`] apart.
 pub trait Promise: fmt::Debug + Clone + PartialEq + Default + Send + Sync + 'static {
-    /// The method's key.
-    const KEY: &'static str;
-    /// Whether free candidates are projected onto the input's order.
+    /// Whether free candidates are projected onto the order of the scores.
     const KEEPS_ORDER: bool;
 }
 
@@ -33,15 +32,13 @@ pub struct Kept;
 
 /// Marks [`AutoFree`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct NotKept;
+pub struct Free;
 
 impl Promise for Kept {
-    const KEY: &'static str = "auto";
     const KEEPS_ORDER: bool = true;
 }
 
-impl Promise for NotKept {
-    const KEY: &'static str = "auto-free";
+impl Promise for Free {
     const KEEPS_ORDER: bool = false;
 }
 
@@ -60,7 +57,7 @@ impl Promise for NotKept {
 pub type Auto = Automatic<Kept>;
 
 /// [`Auto`] without the projection: predictions may change, and are a little better for it.
-pub type AutoFree = Automatic<NotKept>;
+pub type AutoFree = Automatic<Free>;
 
 /// Hyperparameters of [`Auto`] and [`AutoFree`].
 ///
@@ -89,7 +86,7 @@ pub struct Automatic<P: Promise> {
     /// The seed of the folds and of the candidates.
     pub seed: u64,
     #[serde(skip)]
-    pub(crate) promise: PhantomData<P>,
+    promise: PhantomData<P>,
 }
 
 impl<P: Promise> Default for Automatic<P> {
@@ -137,25 +134,31 @@ impl<P: Promise> Automatic<P> {
 /// Fewer rows than this cannot be told apart from noise by leaving some of them out.
 const FEWEST_ROWS: usize = 20;
 
+impl Describe for Auto {
+    const BRIEF: &'static str =
+        "a mixture of methods that keep predictions, learned on held-out rows";
+    const PYTHON_CLASS: &'static str = "Auto";
+    // Folds go by the place of a row.
+    const FULL_BATCH: bool = false;
+    const OWN_FOLDS: bool = true;
+}
+
+impl Describe for AutoFree {
+    const BRIEF: &'static str = "the same without the projections";
+    const PYTHON_CLASS: &'static str = "AutoFree";
+    const FULL_BATCH: bool = false;
+    const OWN_FOLDS: bool = true;
+}
+
 impl<P: Promise> Calibrator for Automatic<P> {
-    type Model = Model;
-
-    fn key(&self) -> &'static str {
-        P::KEY
-    }
-
     fn validate(&self) -> Result<()> {
         if self.folds.is_some_and(|folds| !(2..=100).contains(&folds)) {
-            return Err(Error::InvalidParameter {
-                name: "folds",
-                value: self.folds.unwrap_or(0).to_string(),
-                expected: "2 to 100",
-            });
+            return Err(Error::invalid("folds", self.folds.unwrap_or(0), "2 to 100"));
         }
         Ok(())
     }
 
-    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<(Model, FitReport)> {
+    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
         self.validate()?;
         let folds = self
             .folds
@@ -165,7 +168,7 @@ impl<P: Promise> Calibrator for Automatic<P> {
                 "{} rows are too few to tell what helps: the scores are left as they are",
                 data.rows()
             );
-            return alone(&Uncalibrated::default().into(), data, vec![note], watch);
+            return alone(&Uncalibrated::default(), data, vec![note], watch);
         }
         let folds = Folds::new(data.rows(), folds, self.seed)?;
         let weighed = |rows: &[usize]| rows.iter().any(|&row| data.weight(row) > 0.0);
@@ -173,15 +176,16 @@ impl<P: Promise> Calibrator for Automatic<P> {
             return Err(Error::ZeroWeights);
         }
         let sources = Sources::new(data, P::KEEPS_ORDER, self.chains, self.seed);
-        let tally = Tally::new(sources.fits() * folds.count(), watch);
-        let members = sources.fit(data, &folds, &tally)?;
+        let counter = FitCounter::new(sources.fits() * folds.count(), watch);
+        let members = sources.fit(data, &folds, &counter)?;
         let rows = Rows::new(data, &folds);
         let blend = Blend::learn(&members, &rows);
         let outcome = Outcome::new(&members, &blend, &rows, self.seed);
         if let Some(method) = outcome.fallback {
-            return alone(&method, data, outcome.notes, &Unwatched);
+            return alone(&*method, data, outcome.notes, &counter);
         }
-        let (mixture, polish) = finish(&members, &blend, data, &folds, &rows, self.polish)?;
+        let (mixture, polish) =
+            finish(&members, &blend, data, &folds, &rows, self.polish, &counter)?;
         let mut notes = outcome.notes;
         notes.push(blend.in_words(&members, folds.count()));
         let model = match polish {
@@ -193,36 +197,33 @@ impl<P: Promise> Calibrator for Automatic<P> {
         };
         let report = FitReport {
             iterations: sources.fits() * folds.count(),
-            evaluations: 0,
+            evaluations: counter.evaluations(),
             loss: outcome.nll,
-            nll_before: apply::mean_nll(&super::UncalibratedModel::new(data.classes()), data),
+            nll_before: uncalibrated_nll(data),
             nll_after: apply::mean_nll(&model, data),
-            stop: StopReason::Converged,
+            stop: StopReason::AllFitted,
             notes,
         };
-        Ok((model, report))
+        Ok(Fitted { model, report })
     }
 }
 
 /// A single method on all rows.
 fn alone(
-    method: &Method,
+    method: &dyn Calibrator,
     data: &Dataset<'_>,
     notes: Vec<String>,
     watch: &dyn Watch,
-) -> Result<(Model, FitReport)> {
-    let fitted = method.fit_watched(data, watch)?;
-    let report = FitReport {
-        notes,
-        ..fitted.report
-    };
-    Ok((fitted.model, report))
+) -> Result<Fitted> {
+    let Fitted { model, mut report } = method.fit(data, watch)?;
+    report.notes = notes;
+    Ok(Fitted { model, report })
 }
 
 /// What held-out rows say about the mixture.
 struct Outcome {
     /// What to use instead.
-    fallback: Option<Method>,
+    fallback: Option<Box<dyn Calibrator>>,
     /// The NLL of the mixture on rows that neither its members nor its weights have seen.
     nll: f64,
     notes: Vec<String>,
@@ -242,19 +243,20 @@ impl Outcome {
             "on held-out rows: NLL {before:.4} uncalibrated, {tempered:.4} ts, {nll:.4} mixture"
         )];
         let better = |than: &[f64], now: &[f64]| rows.clearly_better(than, now, seed);
-        let (fallback, why) = if better(ts, &mixed) && better(plain, &mixed) {
-            (None, None)
-        } else if better(plain, ts) {
-            (
-                Some(Ts::default().into()),
-                Some("the mixture is not clearly better than ts: ts alone is used"),
-            )
-        } else {
-            (
-                Some(Uncalibrated::default().into()),
-                Some("nothing is clearly better than the scores: they are left as they are"),
-            )
-        };
+        let (fallback, why): (Option<Box<dyn Calibrator>>, _) =
+            if better(ts, &mixed) && better(plain, &mixed) {
+                (None, None)
+            } else if better(plain, ts) {
+                (
+                    Some(Box::new(Ts::default())),
+                    Some("the mixture is not clearly better than ts: ts alone is used"),
+                )
+            } else {
+                (
+                    Some(Box::new(Uncalibrated::default())),
+                    Some("nothing is clearly better than the scores: they are left as they are"),
+                )
+            };
         let notes = notes.into_iter().chain(why.map(str::to_owned)).collect();
         Self {
             fallback,
@@ -273,6 +275,7 @@ fn finish(
     folds: &Folds,
     rows: &Rows<'_>,
     polish: bool,
+    watch: &dyn Watch,
 ) -> Result<(Model, Option<(Model, String)>)> {
     let share = 1.0 / folds.count() as f64;
     let all = blend.shares().flat_map(|(member, weight)| {
@@ -281,7 +284,7 @@ fn finish(
     });
     let mixture = MixtureModel::new(all.collect())?.into();
     let polish = if polish {
-        last_touch(members, blend, data, folds, rows)?
+        final_step(members, blend, data, folds, rows, watch)?
     } else {
         None
     };
@@ -290,12 +293,13 @@ fn finish(
 
 /// A temperature or an increasing function, learned on what the mixture says about held-out rows; nothing
 /// unless other held-out rows prefer it by more than a standard error.
-fn last_touch(
+fn final_step(
     members: &[Member],
     blend: &Blend,
     data: &Dataset<'_>,
     folds: &Folds,
     rows: &Rows<'_>,
+    watch: &dyn Watch,
 ) -> Result<Option<(Model, String)>> {
     let mixed = held_out_scores(data, folds, |fold, part| {
         let shares = blend.shares();
@@ -304,14 +308,13 @@ fn last_touch(
         mixture.apply(part, ScoreKind::LogProbs)
     })?;
     let mixed = data.with_scores(mixed)?;
-    let mut best: (Vec<f64>, Option<Method>) = (
-        apply::row_nlls(&super::UncalibratedModel::new(data.classes()), &mixed),
-        None,
-    );
-    for method in [Method::from(Ts::default()), Diag::default().into()] {
+    let identity = UncalibratedModel::new(data.classes())?;
+    let mut best = (apply::row_nlls(&identity, &mixed), None);
+    let methods: [Box<dyn Calibrator>; 2] = [Box::new(Ts::default()), Box::new(Diag::default())];
+    for method in methods {
         let mut nlls = vec![0.0; data.rows()];
         for fold in 0..folds.count() {
-            let model = method.fit(&mixed.select(&folds.kept(fold)))?.model;
+            let model = method.fit(&mixed.select(&folds.kept(fold)), watch)?.model;
             let held_out = folds.held_out(fold);
             let found = apply::row_nlls(&model, &mixed.select(&held_out));
             for (row, nll) in held_out.into_iter().zip(found) {
@@ -325,10 +328,10 @@ fn last_touch(
     let Some(method) = best.1 else {
         return Ok(None);
     };
-    let model = method.fit(&mixed)?.model;
+    let model = method.fit(&mixed, watch)?.model;
     let note = match &model {
-        Model::Ts(ts) => format!("behind it a last temperature of {:.3}", ts.temperature()),
-        _ => "behind it a last increasing function (diag)".to_owned(),
+        Model::Ts(ts) => format!("finally a temperature of {:.3}", ts.temperature()),
+        _ => "finally a diag step".to_owned(),
     };
     Ok(Some((model, note)))
 }
@@ -347,6 +350,6 @@ fn held_out_scores(
             all.row_mut(row).assign(&values);
         }
     }
-    chain::hold(all.as_slice_mut().expect("made row by row"));
+    clamp_log_probs(all.as_slice_mut().expect("made row by row"));
     Ok(Scores::new(ScoreKind::LogProbs, all.view())?.into_owned())
 }

@@ -6,45 +6,33 @@ use std::marker::PhantomData;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-mod model;
-
-use super::ts;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
+use crate::methods::temperature::fit_beta;
+use crate::methods::{Calibrator, Describe, FitReport, Fitted};
+use crate::models::{NetworkModel, Wiring, check_hidden};
 use crate::nn::input::{InputKind, Inputs};
 use crate::nn::mlp::Shape;
 use crate::nn::train::{Head, NetworkLoss, train};
 use crate::optim::{EarlyStopping, Optimizer};
 use crate::rank::Sorter;
-use crate::traits::{Calibrator, FitReport, Unwatched, Watch};
-
-pub use model::{NetworkModel, NetworkParts};
+use crate::watch::{Unwatched, Watch};
 
 /// What sets the three network families apart.
 pub trait Family: fmt::Debug + Clone + PartialEq + Default + Send + Sync + 'static {
-    /// The method's key.
-    const KEY: &'static str;
     /// What the network reads and what its outputs mean.
     const WIRING: Wiring;
+    /// What it learns, in a few words.
+    const BRIEF: &'static str;
+    /// The name of its class in Python.
+    const PYTHON_CLASS: &'static str;
 
     /// The family's default hyperparameters.
     fn defaults() -> Network<Self>;
 }
 
-/// How a network sits between scores and logits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Wiring {
-    /// Reads sorted scores, gives multipliers of the gaps.
-    SortedToGaps,
-    /// Reads scores in class order, gives multipliers of the gaps.
-    ClassesToGaps,
-    /// Reads scores in class order, gives logits.
-    ClassesToLogits,
-}
-
-/// Hyperparameters of a network family; [`Oi`](super::Oi), [`Op`](super::Op) and
-/// [`Unconstrained`](super::Unconstrained) are this type with their own defaults.
+/// Hyperparameters of a network family; [`Oi`](crate::Oi), [`Op`](crate::Op) and
+/// [`Unconstrained`](crate::Unconstrained) are this type with their own defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, bound = "")]
 #[non_exhaustive]
@@ -116,12 +104,6 @@ impl<F: Family> Network<F> {
 }
 
 impl<F: Family> Calibrator for Network<F> {
-    type Model = NetworkModel;
-
-    fn key(&self) -> &'static str {
-        F::KEY
-    }
-
     fn validate(&self) -> Result<()> {
         check_hidden(&self.hidden)?;
         check_lambda(self.lambda)?;
@@ -131,9 +113,9 @@ impl<F: Family> Calibrator for Network<F> {
             .map_or(Ok(()), EarlyStopping::validate)
     }
 
-    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<(NetworkModel, FitReport)> {
+    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
         self.validate()?;
-        let (beta, start) = ts::fit_beta(data, &Unwatched)?;
+        let (beta, start) = fit_beta(data, &Unwatched)?;
         let prepared = Prepared::new(data, self.input);
         let classes = data.classes();
         let shape = Shape::new(classes, &self.hidden, classes);
@@ -163,30 +145,67 @@ impl<F: Family> Calibrator for Network<F> {
             stop: trained.stop,
             notes: Vec::new(),
         };
-        Ok((model, report))
+        Ok(Fitted {
+            model: model.into(),
+            report,
+        })
     }
-}
-
-pub(crate) fn check_hidden(hidden: &[usize]) -> Result<()> {
-    if hidden.is_empty() || hidden.contains(&0) || hidden.len() > 8 {
-        return Err(Error::InvalidParameter {
-            name: "hidden",
-            value: format!("{hidden:?}"),
-            expected: "1 to 8 layers of at least 1 unit",
-        });
-    }
-    Ok(())
 }
 
 pub(crate) fn check_lambda(lambda: f64) -> Result<()> {
     if lambda >= 0.0 && lambda.is_finite() {
         return Ok(());
     }
-    Err(Error::InvalidParameter {
-        name: "lambda",
-        value: lambda.to_string(),
-        expected: "a finite number, 0 or more",
-    })
+    Err(Error::invalid(
+        "lambda",
+        lambda,
+        "a finite number, 0 or more",
+    ))
+}
+
+/// Widths of hidden layers for up to 100 classes, and for more; the paper's.
+const WIDTHS: [usize; 7] = [1, 2, 10, 20, 50, 100, 150];
+const WIDTHS_OF_MANY_CLASSES: [usize; 7] = [2, 10, 20, 50, 100, 150, 500];
+/// Depths of networks; the paper's.
+const DEPTHS: [usize; 3] = [1, 2, 3];
+/// Weights of the L2 penalty, which shrinks a network to temperature scaling.
+const LAMBDAS: [f64; 3] = [1e-4, 1e-3, 1e-2];
+
+/// The hidden layers that a search tries: 1 to 3 of equal width.
+pub(crate) fn layers(classes: usize) -> impl Iterator<Item = Vec<usize>> {
+    let widths = if classes > 100 {
+        WIDTHS_OF_MANY_CLASSES
+    } else {
+        WIDTHS
+    };
+    DEPTHS
+        .into_iter()
+        .flat_map(move |depth| widths.map(|width| vec![width; depth]))
+}
+
+impl<F: Family> Describe for Network<F> {
+    const BRIEF: &'static str = F::BRIEF;
+    const PYTHON_CLASS: &'static str = F::PYTHON_CLASS;
+    // The optimiser draws mini-batches.
+    const FULL_BATCH: bool = false;
+
+    fn space(&self, classes: usize) -> Vec<Self> {
+        let settings =
+            layers(classes).flat_map(|hidden| LAMBDAS.map(|lambda| (hidden.clone(), lambda)));
+        let candidate = |(hidden, lambda): (Vec<usize>, f64)| {
+            self.clone().with_hidden(&hidden).with_lambda(lambda)
+        };
+        settings.map(candidate).collect()
+    }
+
+    fn cheaper(&self) -> Self {
+        let mut cheap = self.clone();
+        match &mut cheap.optimizer {
+            Optimizer::Adam(adam) => adam.epochs = adam.epochs.min(3),
+            Optimizer::Lbfgs(lbfgs) => lbfgs.max_iterations = lbfgs.max_iterations.min(10),
+        }
+        cheap
+    }
 }
 
 /// The data in sorted space, made once per fit.

@@ -3,42 +3,13 @@
 use ndarray::{Array2, ArrayViewMut2};
 use rayon::prelude::*;
 
+use super::form::{Form, RowBlock};
 use crate::data::{Dataset, ScoreKind, Scores};
 use crate::error::{Error, Result};
 use crate::math::softmax;
 use crate::rank::distinct::{self, Twins};
 use crate::rank::{self, Repair, Sorter, Steady};
 use crate::real::Real;
-use crate::traits::Transform;
-
-/// Rows that a model transforms at once.
-#[derive(Debug, Clone, Copy)]
-pub struct Block<'a> {
-    /// The scores, row by row.
-    pub scores: &'a [f32],
-    /// The classes of each row from the largest score to the smallest. Empty unless the model
-    /// [reads it](Transform::reads_order).
-    pub order: &'a [u32],
-    /// K.
-    pub classes: usize,
-}
-
-impl<'a> Block<'a> {
-    /// The number of rows.
-    pub fn rows(&self) -> usize {
-        self.scores.len() / self.classes
-    }
-
-    /// The scores of a row.
-    pub fn row(&self, row: usize) -> &'a [f32] {
-        &self.scores[row * self.classes..][..self.classes]
-    }
-
-    /// The sorted classes of a row.
-    pub fn row_order(&self, row: usize) -> &'a [u32] {
-        &self.order[row * self.classes..][..self.classes]
-    }
-}
 
 /// Elements per block: the 64-bit logits, the order and the scores of a block stay in the second-level
 /// cache.
@@ -66,12 +37,12 @@ impl Workspace {
         }
     }
 
-    /// What the model makes of a block of rows: by [`Transform::logits`] or [`Transform::odds`].
-    fn values<M: Transform + ?Sized>(
+    /// What the model makes of a block of rows: by [`Form::logits`] or [`Form::odds`].
+    fn values<M: Form>(
         &mut self,
         model: &M,
         scores: &[f32],
-        make: impl FnOnce(&M, &Block<'_>, &mut [f64]),
+        make: impl FnOnce(&M, &RowBlock<'_>, &mut [f64]),
     ) {
         let classes = model.classes();
         self.order.clear();
@@ -80,7 +51,7 @@ impl Workspace {
                 self.order.extend_from_slice(self.sorter.sort(row));
             }
         }
-        let block = Block {
+        let block = RowBlock {
             scores,
             order: &self.order,
             classes,
@@ -90,7 +61,7 @@ impl Workspace {
     }
 
     /// What was asked for, in 64 bits.
-    fn results<M: Transform>(&mut self, model: &M, scores: &[f32], kind: ScoreKind) {
+    fn results<M: Form>(&mut self, model: &M, scores: &[f32], kind: ScoreKind) {
         let classes = model.classes();
         match kind {
             ScoreKind::Logits => self.values(model, scores, M::logits),
@@ -110,7 +81,7 @@ impl Workspace {
     /// Transforms a block of rows into `output`.
     fn run<T: Real>(
         &mut self,
-        model: &impl Transform,
+        model: &impl Form,
         scores: &[f32],
         kind: ScoreKind,
         output: &mut [T],
@@ -131,7 +102,7 @@ impl Workspace {
     /// Rounds rows along their sorted classes, if their order has to be kept.
     fn round<T: Real>(
         &mut self,
-        model: &impl Transform,
+        model: &impl Form,
         scores: &[f32],
         kind: ScoreKind,
         output: &mut [T],
@@ -205,7 +176,7 @@ impl Workspace {
 
 /// Applies a model to every row, into `output`.
 pub(crate) fn apply_into<T: Real>(
-    model: &(impl Transform + Sync),
+    model: &(impl Form + Sync),
     scores: &Scores<'_>,
     kind: ScoreKind,
     mut output: ArrayViewMut2<'_, T>,
@@ -242,7 +213,7 @@ pub(crate) fn apply_into<T: Real>(
 }
 
 /// The mean NLL of a model's 64-bit logits on data.
-pub(crate) fn mean_nll(model: &(impl Transform + Sync + ?Sized), data: &Dataset<'_>) -> f64 {
+pub(crate) fn mean_nll(model: &(impl Form + Sync), data: &Dataset<'_>) -> f64 {
     mean(&row_nlls(model, data), data)
 }
 
@@ -259,7 +230,7 @@ pub(crate) fn mean(values: &[f64], data: &Dataset<'_>) -> f64 {
 }
 
 /// The NLL of each row.
-pub(crate) fn row_nlls(model: &(impl Transform + Sync + ?Sized), data: &Dataset<'_>) -> Vec<f64> {
+pub(crate) fn row_nlls(model: &(impl Form + Sync), data: &Dataset<'_>) -> Vec<f64> {
     let classes = data.classes();
     let piece = piece(classes);
     let mut nlls = vec![0.0; data.rows()];
@@ -293,7 +264,7 @@ fn piece(classes: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calibrate::{DiagModel, Model, TsModel, UncalibratedModel};
+    use crate::models::{DiagModel, Model, TsModel, UncalibratedModel};
     use crate::nn::input::InputKind;
     use crate::rng::Rng;
 
@@ -332,9 +303,9 @@ mod tests {
             let slopes = (0..4097).map(|_| 0.01 + rng.uniform()).collect();
             let fine = |kind, slopes| DiagModel::from_slopes(classes, kind, (-40.0, 3.0), slopes);
             let models = [
-                Model::from(UncalibratedModel::new(classes)),
-                TsModel::new(classes, 0.37).into(),
-                TsModel::new(classes, 3e-3).into(),
+                Model::from(UncalibratedModel::new(classes).unwrap()),
+                TsModel::new(classes, 0.37).unwrap().into(),
+                TsModel::new(classes, 3e-3).unwrap().into(),
                 fine(InputKind::LogSoftmax, slopes).unwrap().into(),
                 fine(InputKind::Raw, vec![1.0; 4097]).unwrap().into(),
                 diag(InputKind::LogSoftmax).unwrap().into(),

@@ -1,18 +1,21 @@
 //! One model behind another: g(ln softmax(f(x))).
 
-use super::Model;
-use super::apply::Block;
-use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::form::{Form, RowBlock};
+use super::parts::{ModelParts, PartsReader, Stored};
+use super::{Model, check};
+use crate::error::Result;
 use crate::math::softmax;
 use crate::rank::{Sorter, narrow_in_order};
-use crate::traits::Transform;
 
-/// What is less likely than e to the power of this is as likely as that for the second model: logits of
-/// 1e38 would otherwise leave the range of 32-bit floats.
+/// The smallest log-probability that a second model reads: those of logits around ±1e38 would overflow
+/// 32-bit floats.
 const LOWEST: f64 = -1e30;
 
-/// Brings log-probabilities, which a second model is to read, into the range of 32-bit floats.
-pub(crate) fn hold(logs: &mut [f64]) {
+/// Clamps log-probabilities that a second model is to read to the range of 32-bit floats. `-inf` stays.
+pub(crate) fn clamp_log_probs(logs: &mut [f64]) {
     for log in logs {
         if *log < LOWEST && *log > f64::NEG_INFINITY {
             *log = LOWEST;
@@ -25,10 +28,11 @@ pub(crate) fn hold(logs: &mut [f64]) {
 /// If both keep the order, so does the chain.
 ///
 /// ```
-/// use ordercal::{ChainModel, Model, ScoreKind, TsModel};
+/// use ordercal::models::{ChainModel, TsModel};
+/// use ordercal::{Model, ScoreKind};
 ///
-/// let chain = Model::from(ChainModel::new(TsModel::new(3, 2.0), TsModel::new(3, 0.25))?);
-/// let one = Model::from(TsModel::new(3, 0.5));
+/// let chain = Model::from(ChainModel::new(TsModel::new(3, 2.0)?, TsModel::new(3, 0.25)?)?);
+/// let one = Model::from(TsModel::new(3, 0.5)?);
 /// let row = [2.0, -1.0, 0.5];
 /// let probs = |model: &Model| model.apply_row::<f64>(&row, ScoreKind::Probs);
 /// for (a, b) in probs(&chain)?.into_iter().zip(probs(&one)?) {
@@ -46,16 +50,12 @@ impl ChainModel {
     /// Puts `then` behind `first`.
     ///
     /// # Errors
-    /// [`Error::InvalidParameter`] if they are for different numbers of classes.
+    /// [`Error::InvalidPart`](crate::Error::InvalidPart) if they are for different numbers of classes.
     pub fn new(first: impl Into<Model>, then: impl Into<Model>) -> Result<Self> {
         let (first, then) = (Box::new(first.into()), Box::new(then.into()));
-        if first.classes() != then.classes() {
-            return Err(Error::InvalidParameter {
-                name: "then",
-                value: format!("a model for {} classes", then.classes()),
-                expected: "as many classes as the model before it",
-            });
-        }
+        let found = format!("a model for {} classes", then.classes());
+        let expected = "as many classes as the model before it";
+        check(first.classes() == then.classes(), "then", found, expected)?;
         Ok(Self { first, then })
     }
 
@@ -70,7 +70,7 @@ impl ChainModel {
     }
 }
 
-impl Transform for ChainModel {
+impl Form for ChainModel {
     fn classes(&self) -> usize {
         self.first.classes()
     }
@@ -83,7 +83,7 @@ impl Transform for ChainModel {
         self.first.reads_order()
     }
 
-    fn logits(&self, block: &Block<'_>, logits: &mut [f64]) {
+    fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
         let classes = block.classes;
         self.first.logits(block, logits);
         let mut scratch = vec![0.0; classes];
@@ -93,18 +93,41 @@ impl Transform for ChainModel {
         let rows = logits.chunks_exact_mut(classes);
         for (logs, scores) in rows.zip(scores.chunks_exact_mut(classes)) {
             softmax::log_probabilities(logs, &mut scratch);
-            hold(logs);
+            clamp_log_probs(logs);
             // As `Scores` does it, which is where the second model's fit had its rows from.
             narrow_in_order(logs, &mut sorter, scores);
             if self.then.reads_order() {
                 order.extend_from_slice(sorter.sort(scores));
             }
         }
-        let between = Block {
+        let between = RowBlock {
             scores: &scores,
             order: &order,
             classes,
         };
         self.then.logits(&between, logits);
     }
+}
+
+impl Stored for ChainModel {
+    fn write(&self, parts: &mut ModelParts) -> Result<()> {
+        let first = parts.child("first.", &self.first)?;
+        let then = parts.child("then.", &self.then)?;
+        parts.set(&ChainSettings { first, then });
+        Ok(())
+    }
+
+    fn read(parts: &mut PartsReader<'_>) -> Result<Self> {
+        let ChainSettings { first, then } = parts.settings()?;
+        let first = parts.child("first.", first)?;
+        Self::new(first, parts.child("then.", then)?)
+    }
+}
+
+/// What a file says of the model.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChainSettings {
+    first: Value,
+    then: Value,
 }

@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::apply::Block;
-use super::one_vs_rest::{Case, ClassMap, check_share, logistic, maps, write_logits};
-use crate::error::{Error, Result};
-use crate::traits::Transform;
+use super::form::{Form, RowBlock};
+use super::one_vs_rest::{ClassMap, check_share, logistic, maps, write_logits};
+use super::parts::{ModelParts, PartsReader, Stored};
+use super::{check, check_classes};
+use crate::error::Result;
 
 /// What a curve does between its knots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,14 +20,14 @@ pub enum CurveKind {
 
 /// A curve: knots with ascending x in [0, 1], at least one.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Curve {
+pub(crate) struct Curve {
     pub x: Vec<f64>,
     pub y: Vec<f64>,
 }
 
 impl Curve {
     /// The curve's value at a probability.
-    pub(super) fn at(&self, kind: CurveKind, p: f64) -> f64 {
+    pub(crate) fn at(&self, kind: CurveKind, p: f64) -> f64 {
         // The first knot at or above p.
         let above = self.x.partition_point(|&x| x < p);
         match kind {
@@ -79,7 +80,7 @@ pub struct CurvesParts {
 }
 
 impl CurvesModel {
-    pub(super) fn new(classes: usize, share: f64, kind: CurveKind, curves: Vec<Curve>) -> Self {
+    pub(crate) fn new(classes: usize, share: f64, kind: CurveKind, curves: Vec<Curve>) -> Self {
         Self {
             classes,
             share,
@@ -103,37 +104,25 @@ impl CurvesModel {
     /// Builds a model.
     ///
     /// # Errors
-    /// [`Error::InvalidParameter`] names the first part that does not fit the others.
+    /// [`Error::InvalidPart`](crate::Error::InvalidPart) names the first part that does not fit the others.
     pub fn from_parts(parts: CurvesParts) -> Result<Self> {
-        let fail = |name, value: String, expected| {
-            Err(Error::InvalidParameter {
-                name,
-                value,
-                expected,
-            })
-        };
-        if parts.classes < 2 {
-            return fail("classes", parts.classes.to_string(), "at least 2");
-        }
+        check_classes(parts.classes)?;
         check_share(parts.share)?;
         let found = parts.knots.len();
-        if found != maps(parts.classes) || parts.knots.contains(&0) {
-            return fail(
-                "knots",
-                found.to_string(),
-                "one count above 0 per curve: one curve for two classes, else one per class",
-            );
-        }
+        let good = found == maps(parts.classes) && !parts.knots.contains(&0);
+        let expected = "one count above 0 per curve: one curve for two classes, else one per class";
+        check(good, "knots", found, expected)?;
         let total: u64 = parts.knots.iter().map(|&k| u64::from(k)).sum();
         for (name, values) in [("x", &parts.x), ("y", &parts.y)] {
-            if values.len() as u64 != total {
-                let found = values.len().to_string();
-                return fail(name, found, "as many numbers as there are knots");
-            }
-            if !values.iter().all(|v| (0.0..=1.0).contains(v)) {
-                let found = "a number outside".to_owned();
-                return fail(name, found, "numbers between 0 and 1");
-            }
+            let good = values.len() as u64 == total;
+            check(
+                good,
+                name,
+                values.len(),
+                "as many numbers as there are knots",
+            )?;
+            let good = values.iter().all(|v| (0.0..=1.0).contains(v));
+            check(good, name, "a number outside", "numbers between 0 and 1")?;
         }
         let mut curves = Vec::with_capacity(found);
         let mut first = 0;
@@ -141,10 +130,13 @@ impl CurvesModel {
             let cells = first..first + knots as usize;
             first = cells.end;
             let (x, y) = (parts.x[cells.clone()].to_vec(), parts.y[cells].to_vec());
-            if !x.is_sorted_by(|a, b| a < b) {
-                let found = "a step back".to_owned();
-                return fail("x", found, "ascending numbers within each curve");
-            }
+            let good = x.is_sorted_by(|a, b| a < b);
+            check(
+                good,
+                "x",
+                "a step back",
+                "ascending numbers within each curve",
+            )?;
             curves.push(Curve { x, y });
         }
         Ok(Self::new(parts.classes, parts.share, parts.kind, curves))
@@ -166,7 +158,7 @@ impl ClassMap for CurvesModel {
     }
 }
 
-impl Transform for CurvesModel {
+impl Form for CurvesModel {
     fn classes(&self) -> usize {
         self.classes
     }
@@ -175,59 +167,41 @@ impl Transform for CurvesModel {
         false
     }
 
-    fn logits(&self, block: &Block<'_>, logits: &mut [f64]) {
+    fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
         write_logits(self, self.share, block, logits);
     }
 }
 
-/// All cases with one probability.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Point {
-    pub x: f64,
-    pub weight: f64,
-    /// The weight of the hits among them.
-    pub hits: f64,
-}
+impl Stored for CurvesModel {
+    fn write(&self, parts: &mut ModelParts) -> Result<()> {
+        let own = self.to_parts();
+        parts.set(&own);
+        parts.tensor("knots", own.knots);
+        parts.tensor("x", own.x);
+        parts.tensor("y", own.y);
+        Ok(())
+    }
 
-/// A class's cases by ascending probability, equal ones together: all that counting methods look at, and
-/// it is the same whether a row counts twice or is there twice.
-pub(super) fn points(cases: &[Case]) -> Vec<Point> {
-    let mut sorted: Vec<Point> = cases
-        .iter()
-        .map(|case| Point {
-            x: logistic(case.log_odds),
-            weight: case.weight,
-            hits: if case.hit { case.weight } else { 0.0 },
+    fn read(parts: &mut PartsReader<'_>) -> Result<Self> {
+        let (knots, x, y) = (
+            parts.tensor("knots")?,
+            parts.tensor("x")?,
+            parts.tensor("y")?,
+        );
+        let settings: CurvesParts = parts.settings()?;
+        Self::from_parts(CurvesParts {
+            knots,
+            x,
+            y,
+            ..settings
         })
-        .collect();
-    // By hits as well: the order of the rows must not show in the last digits of a sum.
-    sorted.sort_by(|a, b| {
-        let by_weight = a
-            .hits
-            .total_cmp(&b.hits)
-            .then(a.weight.total_cmp(&b.weight));
-        a.x.total_cmp(&b.x).then(by_weight)
-    });
-    sorted.dedup_by(|next, kept| {
-        let same = next.x <= kept.x;
-        if same {
-            kept.weight += next.weight;
-            kept.hits += next.hits;
-        }
-        same
-    });
-    sorted
-}
-
-/// The midpoint between two probabilities, never the upper one.
-pub(super) fn between(low: f64, high: f64) -> f64 {
-    let middle = 0.5 * (low + high);
-    if middle < high { middle } else { low }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
 
     fn parts() -> CurvesParts {
         CurvesParts {
@@ -266,7 +240,7 @@ mod tests {
             let mut parts = parts();
             change(&mut parts);
             match CurvesModel::from_parts(parts) {
-                Err(Error::InvalidParameter { name, .. }) => name,
+                Err(Error::InvalidPart { part, .. }) => part,
                 other => panic!("{other:?}"),
             }
         };
@@ -277,23 +251,5 @@ mod tests {
         assert_eq!(name(&|p| p.share = 0.0), "share");
         assert_eq!(name(&|p| p.x[1] = 0.1), "x");
         assert_eq!(name(&|p| p.y[1] = f64::NAN), "y");
-    }
-
-    #[test]
-    fn equal_probabilities_are_one_point() {
-        let case = |log_odds, weight, hit| Case {
-            log_odds,
-            weight,
-            hit,
-        };
-        let cases = [
-            case(0.0, 2.0, true),
-            case(-1.0, 1.0, false),
-            case(0.0, 1.0, false),
-        ];
-        let points = points(&cases);
-        assert_eq!(points.len(), 2);
-        let (x, weight, hits) = (0.5, 3.0, 2.0);
-        assert_eq!(points[1], Point { x, weight, hits });
     }
 }

@@ -3,9 +3,9 @@
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::calibrate::ts::{self, SPREAD_BOUNDS};
+use super::{check, check_beta};
 use crate::data::Dataset;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::math::softmax;
 use crate::nn::input::InputKind;
 
@@ -42,13 +42,6 @@ pub enum Features {
 impl Features {
     /// Tempered scores, with a range learned from the rows that count.
     pub(crate) fn tempered(input: InputKind, beta: f64, data: &Dataset<'_>) -> Self {
-        // Where any large β is perfect, ts may have stayed at β = 1 however large the scores are.
-        let spread = ts::spread(data);
-        let beta = if spread > 0.0 {
-            beta.min(SPREAD_BOUNDS.1 / spread)
-        } else {
-            beta
-        };
         let (low, high) = data
             .scores()
             .as_slice()
@@ -76,36 +69,25 @@ impl Features {
     }
 
     /// # Errors
-    /// [`Error::InvalidParameter`] names what is out of range.
+    /// [`Error::InvalidPart`](crate::Error::InvalidPart) names what is out of range.
     pub(crate) fn validate(&self) -> Result<()> {
-        let fail = |name, value: String, expected| {
-            Err(Error::InvalidParameter {
-                name,
-                value,
-                expected,
-            })
-        };
         let beta = match self {
             Self::Tempered { beta, .. } | Self::Mixed { beta, .. } => *beta,
         };
-        if !(beta > 0.0 && beta.is_finite()) {
-            return fail("beta", beta.to_string(), "a positive number");
-        }
-        match self {
-            Self::Tempered { range, .. } => {
-                let (low, high) = *range;
-                if !(-LARGEST <= low && low <= high && high <= LARGEST) {
-                    let value = format!("{low}..{high}");
-                    return fail("range", value, "two numbers in order within ±1e6");
-                }
+        check_beta(beta)?;
+        match *self {
+            Self::Tempered {
+                range: (low, high), ..
+            } => {
+                let good = -LARGEST <= low && low <= high && high <= LARGEST;
+                let found = format!("{low}..{high}");
+                check(good, "range", found, "two numbers in order within ±1e6")
             }
             Self::Mixed { share, .. } => {
-                if !(*share > 0.0 && *share < 1.0) {
-                    return fail("share", share.to_string(), "a share between 0 and 1");
-                }
+                let good = share > 0.0 && share < 1.0;
+                check(good, "share", share, "a share between 0 and 1")
             }
         }
-        Ok(())
     }
 
     /// Writes the features of one row; `scratch` is of the same length.

@@ -1,24 +1,28 @@
 //! Averages of models: Σ wᵢ pᵢ(x) in probability space.
 
-use super::Model;
-use super::apply::Block;
-use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::form::{Form, RowBlock};
+use super::parts::{ModelParts, PartsReader, Stored};
+use super::{Model, check};
+use crate::error::Result;
 use crate::math::exp::exp_f64;
 use crate::math::simd::vectorized;
 use crate::math::softmax;
-use crate::traits::Transform;
 
 /// A mixture of fitted models: the probabilities Σ wᵢ pᵢ, w > 0 and Σw = 1.
 ///
 /// Distributions that rank the classes as the input does form a convex set, so a mixture of order-preserving
 /// models is order-preserving; with one free model among them it is not. Fold ensembles and
-/// [`Auto`](super::Auto) are such mixtures.
+/// [`Auto`](crate::Auto) are such mixtures.
 ///
 /// ```
-/// use ordercal::{MixtureModel, Model, ScoreKind, TsModel};
+/// use ordercal::models::{MixtureModel, TsModel};
+/// use ordercal::{Model, ScoreKind};
 ///
-/// let sharp = Model::from(TsModel::new(2, 2.0));
-/// let flat = Model::from(TsModel::new(2, 0.5));
+/// let sharp = Model::from(TsModel::new(2, 2.0)?);
+/// let flat = Model::from(TsModel::new(2, 0.5)?);
 /// let mixed = Model::from(MixtureModel::new(vec![(0.25, sharp.clone()), (0.75, flat.clone())])?);
 /// assert!(mixed.order_preserving());
 ///
@@ -35,28 +39,17 @@ impl MixtureModel {
     /// Mixes models by weights, which are scaled to sum to 1.
     ///
     /// # Errors
-    /// [`Error::InvalidParameter`] if there is no model, a weight is not positive, or the models are for
+    /// [`Error::InvalidPart`](crate::Error::InvalidPart) if there is no model, a weight is not positive, or the models are for
     /// different numbers of classes.
     pub fn new(mut members: Vec<(f64, Model)>) -> Result<Self> {
-        let fail = |name, value: String, expected| {
-            Err(Error::InvalidParameter {
-                name,
-                value,
-                expected,
-            })
-        };
-        let Some((_, first)) = members.first() else {
-            return fail("members", "none".to_owned(), "at least one model");
-        };
-        let classes = first.classes();
+        check(!members.is_empty(), "members", "none", "at least one model")?;
+        let classes = members[0].1.classes();
         for (weight, model) in &members {
-            if !(*weight > 0.0 && weight.is_finite()) {
-                return fail("weights", weight.to_string(), "positive numbers");
-            }
-            if model.classes() != classes {
-                let value = format!("models for {classes} and {} classes", model.classes());
-                return fail("members", value, "models for the same number of classes");
-            }
+            let good = *weight > 0.0 && weight.is_finite();
+            check(good, "weights", weight, "positive numbers")?;
+            let found = format!("models for {classes} and {} classes", model.classes());
+            let expected = "models for the same number of classes";
+            check(model.classes() == classes, "members", found, expected)?;
         }
         let sum: f64 = members.iter().map(|(weight, _)| weight).sum();
         // What was scaled once must come back from a file as it went in.
@@ -81,7 +74,7 @@ impl MixtureModel {
     }
 }
 
-impl Transform for MixtureModel {
+impl Form for MixtureModel {
     fn classes(&self) -> usize {
         self.members[0].1.classes()
     }
@@ -94,7 +87,7 @@ impl Transform for MixtureModel {
         self.members.iter().any(|(_, m)| m.reads_order())
     }
 
-    fn logits(&self, block: &Block<'_>, logits: &mut [f64]) {
+    fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
         let classes = block.classes;
         let mut member = vec![0.0; logits.len()];
         let mut scratch = vec![0.0; classes];
@@ -122,6 +115,42 @@ impl Transform for MixtureModel {
     }
 }
 
+impl Stored for MixtureModel {
+    fn write(&self, parts: &mut ModelParts) -> Result<()> {
+        let mut settings = MixtureSettings {
+            weights: Vec::new(),
+            members: Vec::new(),
+        };
+        for (place, (weight, model)) in self.members.iter().enumerate() {
+            settings.weights.push(*weight);
+            let member = parts.child(&format!("{place}."), model)?;
+            settings.members.push(member);
+        }
+        parts.set(&settings);
+        Ok(())
+    }
+
+    fn read(parts: &mut PartsReader<'_>) -> Result<Self> {
+        let MixtureSettings { weights, members } = parts.settings()?;
+        let found = format!("{} for {} models", weights.len(), members.len());
+        let good = weights.len() == members.len();
+        check(good, "weights", found, "one weight per model")?;
+        let pairs = weights.into_iter().zip(members).enumerate();
+        let pairs = pairs.map(|(place, (weight, settings))| {
+            Ok((weight, parts.child(&format!("{place}."), settings)?))
+        });
+        Self::new(pairs.collect::<Result<_>>()?)
+    }
+}
+
+/// What a file says of the model.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MixtureSettings {
+    weights: Vec<f64>,
+    members: Vec<Value>,
+}
+
 fn start(logs: &[f64], weight: f64, top: &mut [f64], sum: &mut [f64]) {
     for (top, &log) in top.iter_mut().zip(logs) {
         *top = log + weight;
@@ -145,12 +174,12 @@ vectorized! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calibrate::{TsModel, UncalibratedModel};
     use crate::data::ScoreKind;
+    use crate::models::{TsModel, UncalibratedModel};
 
     #[test]
     fn what_does_not_fit_together_is_refused() {
-        let ts = |classes| Model::from(TsModel::new(classes, 1.0));
+        let ts = |classes| Model::from(TsModel::new(classes, 1.0).unwrap());
         let refused = |members| MixtureModel::new(members).unwrap_err().to_string();
         assert!(refused(vec![]).contains("at least one model"));
         assert!(refused(vec![(0.0, ts(3))]).contains("positive"));
@@ -161,8 +190,8 @@ mod tests {
     #[test]
     fn classes_too_improbable_for_64_bits_keep_their_rank() {
         let members = vec![
-            (0.5, TsModel::new(4, 1000.0).into()),
-            (0.5, UncalibratedModel::new(4).into()),
+            (0.5, TsModel::new(4, 1000.0).unwrap().into()),
+            (0.5, UncalibratedModel::new(4).unwrap().into()),
         ];
         let model = Model::from(MixtureModel::new(members).unwrap());
         let row = [4000.0, 0.0, f32::NEG_INFINITY, -1.0];

@@ -2,24 +2,36 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Wiring, check_hidden};
-use crate::calibrate::apply::Block;
+use super::form::{Form, RowBlock};
+use super::parts::{ModelParts, PartsReader, Stored};
+use super::{check, check_beta, check_classes};
 use crate::error::{Error, Result};
 use crate::math::exp::multiplier_f32;
 use crate::math::simd::vectorized;
 use crate::nn::input::{InputKind, Inputs};
 use crate::nn::mlp::Shape;
 use crate::rank::Sorter;
-use crate::traits::Transform;
+
+/// How a network sits between scores and logits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Wiring {
+    /// Reads sorted scores, gives multipliers of the gaps.
+    SortedToGaps,
+    /// Reads scores in class order, gives multipliers of the gaps.
+    ClassesToGaps,
+    /// Reads scores in class order, gives logits.
+    ClassesToLogits,
+}
 
 /// A fitted network family.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NetworkModel {
-    pub(super) wiring: Wiring,
-    pub(super) inputs: Inputs,
-    pub(super) shape: Shape,
-    pub(super) beta: f64,
-    pub(super) params: Vec<f32>,
+    pub(crate) wiring: Wiring,
+    pub(crate) inputs: Inputs,
+    pub(crate) shape: Shape,
+    pub(crate) beta: f64,
+    pub(crate) params: Vec<f32>,
 }
 
 /// Everything a [`NetworkModel`] is made of, to be stored or built by hand.
@@ -63,44 +75,23 @@ impl NetworkModel {
     /// Builds a model.
     ///
     /// # Errors
-    /// [`Error::InvalidParameter`] names the first part that does not fit the others.
+    /// [`Error::InvalidPart`](crate::Error::InvalidPart) names the first part that does not fit the others.
     pub fn from_parts(parts: NetworkParts) -> Result<Self> {
-        let fail = |name, value: String, expected| {
-            Err(Error::InvalidParameter {
-                name,
-                value,
-                expected,
-            })
-        };
         check_hidden(&parts.hidden)?;
-        if parts.classes < 2 {
-            return fail("classes", parts.classes.to_string(), "at least 2");
-        }
-        if !(parts.scale > 0.0 && parts.scale.is_finite()) {
-            return fail("scale", parts.scale.to_string(), "a positive number");
-        }
+        check_classes(parts.classes)?;
+        let good = parts.scale > 0.0 && parts.scale.is_finite();
+        check(good, "scale", parts.scale, "a positive number")?;
         let (low, high) = parts.range;
-        if !(low <= high && low.is_finite() && high.is_finite()) {
-            return fail(
-                "range",
-                format!("{low}..{high}"),
-                "two finite numbers in order",
-            );
-        }
-        if !(parts.beta > 0.0 && parts.beta.is_finite()) {
-            return fail("beta", parts.beta.to_string(), "a positive number");
-        }
+        let good = low <= high && low.is_finite() && high.is_finite();
+        let found = format!("{low}..{high}");
+        check(good, "range", found, "two finite numbers in order")?;
+        check_beta(parts.beta)?;
         let shape = Shape::new(parts.classes, &parts.hidden, parts.classes);
-        if parts.params.len() != shape.params() {
-            return fail(
-                "params",
-                parts.params.len().to_string(),
-                "as many as the layers' widths call for",
-            );
-        }
-        if !parts.params.iter().all(|p| p.is_finite()) {
-            return fail("params", "NaN or infinity".to_owned(), "finite numbers");
-        }
+        let found = parts.params.len();
+        let expected = "as many as the layers' widths call for";
+        check(found == shape.params(), "params", found, expected)?;
+        let good = parts.params.iter().all(|p| p.is_finite());
+        check(good, "params", "NaN or infinity", "finite numbers")?;
         Ok(Self {
             wiring: parts.wiring,
             inputs: Inputs {
@@ -116,7 +107,7 @@ impl NetworkModel {
     }
 }
 
-impl Transform for NetworkModel {
+impl Form for NetworkModel {
     fn classes(&self) -> usize {
         self.shape.outputs()
     }
@@ -125,7 +116,7 @@ impl Transform for NetworkModel {
         self.wiring != Wiring::ClassesToLogits
     }
 
-    fn logits(&self, block: &Block<'_>, logits: &mut [f64]) {
+    fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
         let classes = block.classes;
         let rows = block.rows();
         let mut sorter = Sorter::new(classes);
@@ -173,6 +164,37 @@ impl Transform for NetworkModel {
             stack(&steps, block.row_order(row), sorted.len(), logits);
         }
     }
+}
+
+impl Stored for NetworkModel {
+    fn write(&self, parts: &mut ModelParts) -> Result<()> {
+        let own = self.to_parts();
+        parts.set(&own);
+        parts.tensor("params", own.params);
+        Ok(())
+    }
+
+    fn read(parts: &mut PartsReader<'_>) -> Result<Self> {
+        let params = parts.tensor("params")?;
+        let settings: NetworkParts = parts.settings()?;
+        Self::from_parts(NetworkParts { params, ..settings })
+    }
+}
+
+/// Checks the widths of hidden layers.
+///
+/// # Errors
+/// If there are none or too many, or one is empty.
+pub(crate) fn check_hidden(hidden: &[usize]) -> Result<()> {
+    if hidden.is_empty() || hidden.contains(&0) || hidden.len() > 8 {
+        let found = format!("{hidden:?}");
+        return Err(Error::invalid(
+            "hidden",
+            found,
+            "1 to 8 layers of at least 1 unit",
+        ));
+    }
+    Ok(())
 }
 
 impl NetworkModel {

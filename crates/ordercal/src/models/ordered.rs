@@ -1,76 +1,18 @@
-//! `KEY+order`: any free method, with its probabilities projected back onto the input's order.
+//! A free model with its probabilities projected onto the order of the scores.
 
-use super::apply::{self, Block};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
 use super::ets::log_sum;
+use super::form::{Form, RowBlock};
+use super::parts::{ModelParts, PartsReader, Stored};
 use super::projection::Projector;
-use super::{Method, Model, ts};
-use crate::data::Dataset;
-use crate::error::{Error, Result};
+use super::{Model, check_beta};
+use crate::error::Result;
 use crate::math::softmax;
-use crate::traits::{Calibrator, FitReport, Transform, Unwatched, Watch};
 
-/// A free method made order-preserving: its models' probabilities are projected onto the input's order.
-///
-/// Each row q of the inner model's probabilities becomes the closest distribution in KL(q‖p) that ranks
-/// the classes as the input row does ([`Projector`]). Pooled classes would be tied, so a sliver
-/// ([`SLIVER`]) of the tempered input distribution softmax(βx) is mixed in: strict steps stay strict.
-///
-/// Its key is the inner method's with `+order` behind it, and as JSON it is the inner method under that key:
-/// `{"method": "sms+order", "lambda": 2.0}`.
-///
-/// ```
-/// use ordercal::{Error, Method, Ordered, Sms, Ts};
-///
-/// let ordered = Ordered::new(Sms::default())?;
-/// assert_eq!(Method::from(ordered), Method::from_key("sms+order")?);
-/// // What keeps the order already has nothing to project.
-/// assert!(matches!(Ordered::new(Ts::default()), Err(Error::AlreadyOrdered { key: "ts" })));
-/// # Ok::<(), ordercal::Error>(())
-/// ```
-#[derive(Debug, Clone, PartialEq)]
-pub struct Ordered {
-    inner: Box<Method>,
-}
-
-/// The share of the tempered input distribution in the result.
+/// The share of the tempered input distribution that is mixed into a projection, to keep strict steps strict.
 pub const SLIVER: f64 = 1e-6;
-
-/// The keys of the free methods, and of their projections.
-const KEYS: [(&str, &str); 12] = [
-    ("vs", "vs+order"),
-    ("ms-odir", "ms-odir+order"),
-    ("dir-odir", "dir-odir+order"),
-    ("svs", "svs+order"),
-    ("sms", "sms+order"),
-    ("platt", "platt+order"),
-    ("beta", "beta+order"),
-    ("isotonic", "isotonic+order"),
-    ("histogram", "histogram+order"),
-    ("bbq", "bbq+order"),
-    ("unconstrained", "unconstrained+order"),
-    ("auto-free", "auto-free+order"),
-];
-
-impl Ordered {
-    /// Projects a free method.
-    ///
-    /// # Errors
-    /// [`Error::AlreadyOrdered`] for a method that keeps the order without it.
-    pub fn new(inner: impl Into<Method>) -> Result<Self> {
-        let inner = inner.into();
-        if inner.promises_order() {
-            return Err(Error::AlreadyOrdered { key: inner.key() });
-        }
-        Ok(Self {
-            inner: Box::new(inner),
-        })
-    }
-
-    /// The method that is projected.
-    pub fn inner(&self) -> &Method {
-        &self.inner
-    }
-}
 
 /// A fitted free model with the projection behind it.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,15 +26,9 @@ impl OrderedModel {
     /// that keeps the order already (what `auto-free` falls back to) hardly changes.
     ///
     /// # Errors
-    /// [`Error::InvalidParameter`] if β is not positive.
+    /// [`Error::InvalidPart`](crate::Error::InvalidPart) if β is not positive.
     pub fn new(inner: Model, beta: f64) -> Result<Self> {
-        if !(beta > 0.0 && beta.is_finite()) {
-            return Err(Error::InvalidParameter {
-                name: "beta",
-                value: beta.to_string(),
-                expected: "a positive number",
-            });
-        }
+        check_beta(beta)?;
         Ok(Self {
             inner: Box::new(inner),
             beta,
@@ -110,7 +46,7 @@ impl OrderedModel {
     }
 }
 
-impl Transform for OrderedModel {
+impl Form for OrderedModel {
     fn classes(&self) -> usize {
         self.inner.classes()
     }
@@ -119,55 +55,73 @@ impl Transform for OrderedModel {
         true
     }
 
-    fn logits(&self, block: &Block<'_>, logits: &mut [f64]) {
-        let classes = block.classes;
+    fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
         self.inner.logits(block, logits);
-        let mut projector = Projector::default();
-        let mut tempered = vec![0.0; classes];
-        let mut scratch = vec![0.0; classes];
-        let (most, sliver) = ((-SLIVER).ln_1p(), SLIVER.ln());
-        for (row, probs) in logits.chunks_exact_mut(classes).enumerate() {
-            let scores = block.row(row);
+        let mut projection = OrderProjection::new(block.classes, self.beta);
+        for (row, probs) in logits.chunks_exact_mut(block.classes).enumerate() {
             softmax::probabilities(probs);
-            projector.project(scores, block.row_order(row), probs);
-            for (tempered, &score) in tempered.iter_mut().zip(scores) {
-                *tempered = self.beta * f64::from(score);
-            }
-            softmax::log_probabilities(&mut tempered, &mut scratch);
-            for ((p, &tempered), &score) in probs.iter_mut().zip(&tempered).zip(scores) {
-                *p = if score > f32::NEG_INFINITY {
-                    log_sum(&[most + p.ln(), sliver + tempered])
-                } else {
-                    f64::NEG_INFINITY
-                };
-            }
+            projection.log_probabilities(block.row(row), block.row_order(row), probs);
         }
     }
 }
 
-impl Calibrator for Ordered {
-    type Model = OrderedModel;
-
-    fn key(&self) -> &'static str {
-        let inner = self.inner.key();
-        let found = KEYS.iter().find(|(plain, _)| *plain == inner);
-        found.expect("every free method has a key of its own").1
+impl Stored for OrderedModel {
+    fn write(&self, parts: &mut ModelParts) -> Result<()> {
+        let inner = parts.child("", &self.inner)?;
+        parts.set(&OrderedSettings {
+            beta: self.beta,
+            inner,
+        });
+        Ok(())
     }
 
-    fn validate(&self) -> Result<()> {
-        self.inner.validate()
+    fn read(parts: &mut PartsReader<'_>) -> Result<Self> {
+        let OrderedSettings { beta, inner } = parts.settings()?;
+        Self::new(parts.child("", inner)?, beta)
     }
+}
 
-    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<(OrderedModel, FitReport)> {
-        let fitted = self.inner.fit_watched(data, watch)?;
-        let (beta, _) = ts::fit_beta(data, &Unwatched)?;
-        let model = OrderedModel {
-            inner: Box::new(fitted.model),
+/// What a file says of the model.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OrderedSettings {
+    beta: f64,
+    inner: Value,
+}
+
+/// Projects rows of probabilities onto the order of their scores, without allocating per row.
+pub(crate) struct OrderProjection {
+    beta: f64,
+    projector: Projector,
+    tempered: Vec<f64>,
+    scratch: Vec<f64>,
+}
+
+impl OrderProjection {
+    /// For rows of K = `classes`; β tempers the input distribution that keeps strict steps strict.
+    pub(crate) fn new(classes: usize, beta: f64) -> Self {
+        Self {
             beta,
-        };
-        let mut report = fitted.report;
-        report.nll_after = apply::mean_nll(&model, data);
-        report.evaluations += 1;
-        Ok((model, report))
+            projector: Projector::default(),
+            tempered: vec![0.0; classes],
+            scratch: vec![0.0; classes],
+        }
+    }
+
+    /// Replaces a row's probabilities by the logarithms of their projection; `-inf` for masked classes.
+    pub(crate) fn log_probabilities(&mut self, scores: &[f32], order: &[u32], probs: &mut [f64]) {
+        let (most, sliver) = ((-SLIVER).ln_1p(), SLIVER.ln());
+        self.projector.project(scores, order, probs);
+        for (tempered, &score) in self.tempered.iter_mut().zip(scores) {
+            *tempered = self.beta * f64::from(score);
+        }
+        softmax::log_probabilities(&mut self.tempered, &mut self.scratch);
+        for ((p, &tempered), &score) in probs.iter_mut().zip(&self.tempered).zip(scores) {
+            *p = if score > f32::NEG_INFINITY {
+                log_sum(&[most + p.ln(), sliver + tempered])
+            } else {
+                f64::NEG_INFINITY
+            };
+        }
     }
 }

@@ -1,16 +1,22 @@
-//! Models taken apart: small settings that fit in a header, and arrays of numbers with names.
+//! Models as plain data: settings that fit in a header, and arrays of numbers with names.
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
-use super::{
-    ChainModel, CurvesModel, CurvesParts, DiagModel, EtsModel, EtsParts, LinearModel, LinearParts,
-    LogisticModel, LogisticParts, MixtureModel, Model, NetworkModel, NetworkParts, OrderedModel,
-    TsModel, UncalibratedModel,
-};
+use super::Model;
 use crate::error::{Error, Result};
-use crate::nn::input::InputKind;
+
+/// A form of model that writes and reads itself.
+pub(super) trait Stored: Sized {
+    /// Writes the settings and arrays that [`read`](Self::read) needs.
+    fn write(&self, parts: &mut ModelParts) -> Result<()>;
+
+    /// Builds the model from what [`write`](Self::write) wrote, and checks all of it.
+    fn read(parts: &mut PartsReader<'_>) -> Result<Self>;
+}
 
 /// The numbers of an array.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,285 +30,173 @@ pub enum TensorValues {
     U32(Vec<u32>),
 }
 
-/// Everything a [`Model`] is made of. As JSON it holds the settings; [`tensors`](ModelParts::tensors) are
-/// the rest.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "form", rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum ModelParts {
-    /// The identity.
-    Uncalibrated {
-        /// K.
-        classes: usize,
-    },
-    /// A temperature.
-    Ts {
-        /// K.
-        classes: usize,
-        /// What logits are multiplied by.
-        beta: f64,
-    },
-    /// A mixture of the tempered, the original and the uniform distribution.
-    Ets(EtsParts),
-    /// One increasing function for all classes.
-    Diag {
-        /// K.
-        classes: usize,
-        /// The shift of a row before the function.
-        input: InputKind,
-        /// The range of the grid.
-        range: (f64, f64),
-        /// The function's slopes at the nodes.
-        #[serde(skip)]
-        slopes: Vec<f64>,
-    },
-    /// One of the network families.
-    Network(NetworkParts),
-    /// A linear map.
-    Linear(LinearParts),
-    /// A logistic function per class.
-    Logistic(LogisticParts),
-    /// A curve per class.
-    Curves(CurvesParts),
-    /// A free model projected onto the input's order.
-    Ordered {
-        /// The inverse temperature of the sliver that keeps strict steps strict.
-        beta: f64,
-        /// The free model.
-        inner: Box<ModelParts>,
-    },
-    /// An average of models.
-    Mixture {
-        /// The weight of each model.
-        weights: Vec<f64>,
-        /// The models.
-        members: Vec<ModelParts>,
-    },
-    /// A model behind another.
-    Chain {
-        /// The model that reads the scores.
-        first: Box<ModelParts>,
-        /// The model that reads what the first gives.
-        then: Box<ModelParts>,
-    },
+/// An element type of [`TensorValues`].
+pub(crate) trait Element: Sized {
+    /// What an array of it is called in messages.
+    const ARRAY: &'static str;
+    fn wrap(values: Vec<Self>) -> TensorValues;
+    fn unwrap(values: TensorValues) -> Option<Vec<Self>>;
 }
 
-impl Model {
-    /// Takes the model apart.
-    pub fn to_parts(&self) -> ModelParts {
-        match self {
-            Self::Uncalibrated(_) => ModelParts::Uncalibrated {
-                classes: self.classes(),
-            },
-            Self::Ts(ts) => ModelParts::Ts {
-                classes: self.classes(),
-                beta: ts.inverse_temperature(),
-            },
-            Self::Ets(ets) => ModelParts::Ets(ets.to_parts()),
-            Self::Diag(diag) => ModelParts::Diag {
-                classes: self.classes(),
-                input: diag.input(),
-                range: diag.range(),
-                slopes: diag.slopes().to_vec(),
-            },
-            Self::Network(network) => ModelParts::Network(network.to_parts()),
-            Self::Linear(linear) => ModelParts::Linear(linear.to_parts()),
-            Self::Logistic(logistic) => ModelParts::Logistic(logistic.to_parts()),
-            Self::Curves(curves) => ModelParts::Curves(curves.to_parts()),
-            Self::Ordered(ordered) => ModelParts::Ordered {
-                beta: ordered.inverse_temperature(),
-                inner: Box::new(ordered.inner().to_parts()),
-            },
-            Self::Mixture(mixture) => {
-                let members = mixture.members().iter();
-                let (weights, members) = members.map(|(w, m)| (*w, m.to_parts())).unzip();
-                ModelParts::Mixture { weights, members }
+macro_rules! element {
+    ($type:ty, $variant:ident, $array:literal) => {
+        impl Element for $type {
+            const ARRAY: &'static str = $array;
+
+            fn wrap(values: Vec<Self>) -> TensorValues {
+                TensorValues::$variant(values)
             }
-            Self::Chain(chain) => ModelParts::Chain {
-                first: Box::new(chain.first().to_parts()),
-                then: Box::new(chain.then().to_parts()),
-            },
+
+            fn unwrap(values: TensorValues) -> Option<Vec<Self>> {
+                match values {
+                    TensorValues::$variant(values) => Some(values),
+                    _ => None,
+                }
+            }
         }
-    }
-
-    /// Builds a model.
-    ///
-    /// # Errors
-    /// [`Error::InvalidParameter`] names the first part that is out of range or does not fit the others.
-    pub fn from_parts(parts: ModelParts) -> Result<Self> {
-        Ok(match parts {
-            ModelParts::Uncalibrated { classes } => UncalibratedModel::new(check(classes)?).into(),
-            ModelParts::Ts { classes, beta } => {
-                if !(beta > 0.0 && beta.is_finite()) {
-                    return Err(Error::InvalidParameter {
-                        name: "beta",
-                        value: beta.to_string(),
-                        expected: "a positive number",
-                    });
-                }
-                TsModel::new(check(classes)?, beta).into()
-            }
-            ModelParts::Ets(parts) => EtsModel::from_parts(parts)?.into(),
-            ModelParts::Diag {
-                classes,
-                input,
-                range,
-                slopes,
-            } => DiagModel::from_slopes(classes, input, range, slopes)?.into(),
-            ModelParts::Network(parts) => NetworkModel::from_parts(parts)?.into(),
-            ModelParts::Linear(parts) => LinearModel::from_parts(parts)?.into(),
-            ModelParts::Logistic(parts) => LogisticModel::from_parts(parts)?.into(),
-            ModelParts::Curves(parts) => CurvesModel::from_parts(parts)?.into(),
-            ModelParts::Ordered { beta, inner } => {
-                OrderedModel::new(Self::from_parts(*inner)?, beta)?.into()
-            }
-            ModelParts::Mixture { weights, members } => {
-                if weights.len() != members.len() {
-                    return Err(Error::InvalidParameter {
-                        name: "weights",
-                        value: format!("{} for {} models", weights.len(), members.len()),
-                        expected: "one weight per model",
-                    });
-                }
-                let members = members.into_iter().map(Self::from_parts);
-                let members = weights.into_iter().zip(members);
-                let members = members.map(|(weight, model)| Ok((weight, model?)));
-                MixtureModel::new(members.collect::<Result<_>>()?)?.into()
-            }
-            ModelParts::Chain { first, then } => {
-                ChainModel::new(Self::from_parts(*first)?, Self::from_parts(*then)?)?.into()
-            }
-        })
-    }
+    };
 }
 
-fn check(classes: usize) -> Result<usize> {
-    if classes >= 2 {
-        return Ok(classes);
-    }
-    Err(Error::InvalidParameter {
-        name: "classes",
-        value: classes.to_string(),
-        expected: "at least 2",
-    })
+element!(f32, F32, "an array of 32-bit floats");
+element!(f64, F64, "an array of 64-bit floats");
+element!(u32, U32, "an array of 32-bit counts");
+
+/// Everything a [`Model`] is made of, to be stored.
+///
+/// `settings` is a JSON object: the name of the form under `form`, and what the form needs beside its arrays.
+/// The arrays of a model inside another one have names that begin with its place: `0.params`, `then.slopes`.
+///
+/// ```
+/// use ordercal::Model;
+/// use ordercal::models::TsModel;
+///
+/// let model = Model::from(TsModel::new(3, 0.5)?);
+/// let parts = model.to_parts()?;
+/// assert_eq!(parts.settings.to_string(), r#"{"beta":0.5,"classes":3,"form":"ts"}"#);
+/// assert_eq!(Model::from_parts(parts)?, model);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ModelParts {
+    /// The settings, an object.
+    pub settings: Value,
+    /// The arrays, each with its name.
+    pub tensors: Vec<(String, TensorValues)>,
 }
 
 impl ModelParts {
-    /// The arrays, each with its name. Those of models inside a mixture or a chain have names that begin
-    /// with where they are: `0.params`, `then.slopes`.
-    pub fn tensors(&self) -> Vec<(String, TensorValues)> {
-        let mut tensors = Vec::new();
-        self.list(String::new(), &mut tensors);
-        tensors
+    pub(super) fn of_form(form: &str) -> Self {
+        let mut settings = Map::new();
+        settings.insert("form".to_owned(), form.into());
+        Self {
+            settings: settings.into(),
+            tensors: Vec::new(),
+        }
     }
 
-    fn list(&self, at: String, tensors: &mut Vec<(String, TensorValues)>) {
-        let mut add = |name: &str, values| tensors.push((format!("{at}{name}"), values));
-        match self {
-            Self::Uncalibrated { .. } | Self::Ts { .. } | Self::Ets(_) => {}
-            Self::Diag { slopes, .. } => add("slopes", TensorValues::F64(slopes.clone())),
-            Self::Network(parts) => add("params", TensorValues::F32(parts.params.clone())),
-            Self::Linear(parts) => {
-                add("bias", TensorValues::F32(parts.bias.clone()));
-                add("deviation", TensorValues::F32(parts.deviation.clone()));
-            }
-            Self::Logistic(parts) => {
-                add(
-                    "coefficients",
-                    TensorValues::F64(parts.coefficients.clone()),
-                );
-            }
-            Self::Curves(parts) => {
-                add("knots", TensorValues::U32(parts.knots.clone()));
-                add("x", TensorValues::F64(parts.x.clone()));
-                add("y", TensorValues::F64(parts.y.clone()));
-            }
-            Self::Ordered { inner, .. } => inner.list(at, tensors),
-            Self::Mixture { members, .. } => {
-                for (place, member) in members.iter().enumerate() {
-                    member.list(format!("{at}{place}."), tensors);
-                }
-            }
-            Self::Chain { first, then } => {
-                first.list(format!("{at}first."), tensors);
-                then.list(format!("{at}then."), tensors);
+    /// Adds every field of a struct to the settings.
+    pub(super) fn set(&mut self, fields: &impl Serialize) {
+        if let Ok(Value::Object(fields)) = serde_json::to_value(fields) {
+            for (name, value) in fields {
+                self.settings[name] = value;
             }
         }
     }
 
-    /// Puts arrays, as [`tensors`](Self::tensors) gave them, back into parts that were read from JSON.
-    ///
-    /// # Errors
-    /// [`Error::InvalidParameter`] names an array that is missing, of another type, or not known.
-    pub fn fill(&mut self, mut tensors: BTreeMap<String, TensorValues>) -> Result<()> {
-        self.take_from(&mut tensors, "")?;
+    /// Adds an array.
+    pub(super) fn tensor<T: Element>(&mut self, name: &str, values: Vec<T>) {
+        self.tensors.push((name.to_owned(), T::wrap(values)));
+    }
+
+    /// Adds the arrays of a model inside this one, and returns its settings.
+    pub(super) fn child(&mut self, place: &str, model: &Model) -> Result<Value> {
+        let parts = model.to_parts()?;
+        let named = parts.tensors.into_iter();
+        let named = named.map(|(name, values)| (format!("{place}{name}"), values));
+        self.tensors.extend(named);
+        Ok(parts.settings)
+    }
+}
+
+/// Takes settings and arrays out of [`ModelParts`], for one model among those inside each other.
+pub(crate) struct PartsReader<'a> {
+    settings: Map<String, Value>,
+    tensors: &'a mut BTreeMap<String, TensorValues>,
+    /// What the names of this model's arrays begin with.
+    place: String,
+}
+
+impl<'a> PartsReader<'a> {
+    /// Reads the whole of `parts`: nothing may be left over.
+    pub(super) fn read_all(parts: ModelParts) -> Result<Model> {
+        let mut tensors: BTreeMap<String, TensorValues> = parts.tensors.into_iter().collect();
+        let model = PartsReader::model(parts.settings, &mut tensors, String::new())?;
         match tensors.into_keys().next() {
-            None => Ok(()),
-            Some(name) => Err(Error::InvalidParameter {
-                name: "tensors",
-                value: name,
-                expected: "only arrays that this form of model has",
-            }),
+            None => Ok(model),
+            Some(name) => Err(damaged(name, "an array too many".to_owned(), "none")),
         }
     }
 
-    fn take_from(&mut self, tensors: &mut Tensors, at: &str) -> Result<()> {
-        match self {
-            Self::Uncalibrated { .. } | Self::Ts { .. } | Self::Ets(_) => {}
-            Self::Diag { slopes, .. } => *slopes = take_f64(tensors, at, "slopes")?,
-            Self::Network(parts) => parts.params = take_f32(tensors, at, "params")?,
-            Self::Linear(parts) => {
-                parts.bias = take_f32(tensors, at, "bias")?;
-                parts.deviation = take_f32(tensors, at, "deviation")?;
+    fn model(
+        settings: Value,
+        tensors: &'a mut BTreeMap<String, TensorValues>,
+        place: String,
+    ) -> Result<Model> {
+        let Value::Object(mut settings) = settings else {
+            let found = settings.to_string();
+            return Err(damaged("model".to_owned(), found, "a JSON object"));
+        };
+        let form = match settings.remove("form") {
+            Some(Value::String(form)) => form,
+            other => {
+                let found = other.map_or_else(|| "nothing".to_owned(), |v| v.to_string());
+                return Err(damaged("form".to_owned(), found, "the name of a form"));
             }
-            Self::Logistic(parts) => parts.coefficients = take_f64(tensors, at, "coefficients")?,
-            Self::Curves(parts) => {
-                parts.knots = match tensors.remove(&format!("{at}knots")) {
-                    Some(TensorValues::U32(values)) => values,
-                    other => return Err(unusable("knots", other, "an array of 32-bit counts")),
-                };
-                parts.x = take_f64(tensors, at, "x")?;
-                parts.y = take_f64(tensors, at, "y")?;
-            }
-            Self::Ordered { inner, .. } => inner.take_from(tensors, at)?,
-            Self::Mixture { members, .. } => {
-                for (place, member) in members.iter_mut().enumerate() {
-                    member.take_from(tensors, &format!("{at}{place}."))?;
-                }
-            }
-            Self::Chain { first, then } => {
-                first.take_from(tensors, &format!("{at}first."))?;
-                then.take_from(tensors, &format!("{at}then."))?;
-            }
-        }
-        Ok(())
+        };
+        let mut reader = PartsReader {
+            settings,
+            tensors,
+            place,
+        };
+        Model::read_form(&form, &mut reader)
+    }
+
+    /// All settings that are left, as a struct.
+    pub(super) fn settings<T: DeserializeOwned>(&mut self) -> Result<T> {
+        let settings = std::mem::take(&mut self.settings);
+        serde_json::from_value(settings.into()).map_err(|e| {
+            damaged(
+                "model".to_owned(),
+                e.to_string(),
+                "the settings of its form",
+            )
+        })
+    }
+
+    /// An array of this model.
+    pub(super) fn tensor<T: Element>(&mut self, name: &str) -> Result<Vec<T>> {
+        let name = format!("{}{name}", self.place);
+        let found = match self.tensors.remove(&name) {
+            None => "nothing",
+            Some(values) => match T::unwrap(values) {
+                Some(values) => return Ok(values),
+                None => "another type",
+            },
+        };
+        Err(damaged(name, found.to_owned(), T::ARRAY))
+    }
+
+    /// A model inside this one.
+    pub(super) fn child(&mut self, place: &str, settings: Value) -> Result<Model> {
+        let place = format!("{}{place}", self.place);
+        PartsReader::model(settings, self.tensors, place)
     }
 }
 
-type Tensors = BTreeMap<String, TensorValues>;
-
-fn take_f32(tensors: &mut Tensors, at: &str, name: &'static str) -> Result<Vec<f32>> {
-    match tensors.remove(&format!("{at}{name}")) {
-        Some(TensorValues::F32(values)) => Ok(values),
-        other => Err(unusable(name, other, "an array of 32-bit floats")),
-    }
-}
-
-fn take_f64(tensors: &mut Tensors, at: &str, name: &'static str) -> Result<Vec<f64>> {
-    match tensors.remove(&format!("{at}{name}")) {
-        Some(TensorValues::F64(values)) => Ok(values),
-        other => Err(unusable(name, other, "an array of 64-bit floats")),
-    }
-}
-
-fn unusable(name: &'static str, found: Option<TensorValues>, expected: &'static str) -> Error {
-    let value = match found {
-        None => "nothing",
-        Some(_) => "another type",
-    };
-    Error::InvalidParameter {
-        name,
-        value: value.to_owned(),
+fn damaged(part: String, found: String, expected: &'static str) -> Error {
+    Error::InvalidPart {
+        part,
+        found,
         expected,
     }
 }

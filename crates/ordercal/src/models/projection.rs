@@ -9,7 +9,7 @@
 /// that of least squares: Barlow and Brunk, 1972.) O(K) after the sort.
 ///
 /// ```
-/// use ordercal::Projector;
+/// use ordercal::models::Projector;
 /// use ordercal::rank::Sorter;
 ///
 /// let scores = [3.0_f32, 2.0, 1.0];
@@ -19,17 +19,17 @@
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Projector {
-    blocks: Vec<Block>,
+    pools: Vec<Pool>,
 }
 
 /// Neighbours in the sorted row that share one probability.
 #[derive(Debug, Clone, Copy)]
-struct Block {
+struct Pool {
     sum: f64,
     count: usize,
 }
 
-impl Block {
+impl Pool {
     fn mean(self) -> f64 {
         self.sum / self.count as f64
     }
@@ -38,34 +38,34 @@ impl Block {
 impl Projector {
     /// Replaces `probs` by its projection. `order` holds the sorted classes of `scores`.
     pub fn project(&mut self, scores: &[f32], order: &[u32], probs: &mut [f64]) {
-        self.blocks.clear();
+        self.pools.clear();
         let mut first = 0;
         while first < order.len() {
             let score = scores[order[first] as usize];
             let tied = order[first..]
                 .iter()
                 .take_while(|&&class| scores[class as usize] >= score);
-            let mut block = Block { sum: 0.0, count: 0 };
+            let mut pool = Pool { sum: 0.0, count: 0 };
             for &class in tied {
-                block.sum += probs[class as usize];
-                block.count += 1;
+                pool.sum += probs[class as usize];
+                pool.count += 1;
             }
-            first += block.count;
-            while let Some(&above) = self.blocks.last() {
-                if block.mean() <= above.mean() {
+            first += pool.count;
+            while let Some(&above) = self.pools.last() {
+                if pool.mean() <= above.mean() {
                     break;
                 }
-                block.sum += above.sum;
-                block.count += above.count;
-                self.blocks.pop();
+                pool.sum += above.sum;
+                pool.count += above.count;
+                self.pools.pop();
             }
-            self.blocks.push(block);
+            self.pools.push(pool);
         }
         let mut classes = order.iter();
-        for block in &self.blocks {
+        for pool in &self.pools {
             // A class that stood alone keeps its probability to the last bit.
-            let mean = block.mean();
-            for &class in classes.by_ref().take(block.count) {
+            let mean = pool.mean();
+            for &class in classes.by_ref().take(pool.count) {
                 probs[class as usize] = mean;
             }
         }
@@ -160,7 +160,7 @@ mod tests {
             let p = project(&scores, &q);
             for &level in &p {
                 let block: Vec<usize> = (0..9).filter(|&c| p[c] == level).collect();
-                let mean = block.iter().map(|&c| q[c]).sum::<f64>() / block.len() as f64;
+                let mean = pool.iter().map(|&c| q[c]).sum::<f64>() / pool.len() as f64;
                 assert!((mean - level).abs() < 1e-12, "{q:?} {p:?}");
             }
             let again = project(&scores, &p);

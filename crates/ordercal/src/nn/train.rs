@@ -16,7 +16,7 @@ use crate::optim::adam::{AdamState, Rule, split};
 use crate::optim::lbfgs::Step;
 use crate::optim::{Adam, EarlyStopping, Lbfgs, Optimizer, StopReason};
 use crate::rng::Rng;
-use crate::traits::{Watch, tell};
+use crate::watch::{Watch, report_progress};
 
 /// Rows per piece: enough for matrix products near their full speed, few enough for the cache.
 const PIECE: usize = 128;
@@ -455,7 +455,7 @@ impl Trainer<'_> {
                 total += share * self.worker.step(params, batch, &mut state, &rule);
                 step += 1;
             }
-            tell(
+            report_progress(
                 self.watch,
                 epoch,
                 adam.epochs,
@@ -494,7 +494,7 @@ impl Trainer<'_> {
         };
         let mut seen = vec![0.0; point.len()];
         let mut on_step = |step: &Step<'_>| {
-            tell(*watch, step.iteration, lbfgs.max_iterations, step.value)?;
+            report_progress(*watch, step.iteration, lbfgs.max_iterations, step.value)?;
             let Some(keeper) = keeper else {
                 return Ok(None);
             };

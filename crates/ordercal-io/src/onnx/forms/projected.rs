@@ -12,7 +12,7 @@
 //! have to end equal, too: their probabilities are put in the wrong order, smallest first, which leaves the
 //! regression nothing but to pool them.
 
-use ordercal::SLIVER;
+use ordercal::models::SLIVER;
 
 use super::{Rows, log_sum};
 use crate::onnx::graph::{Graph, Value};
@@ -155,7 +155,8 @@ fn level(graph: &mut Graph, half: usize, pairs: &Value) -> Value {
 mod tests {
     use super::*;
     use crate::onnx::interpreter::{self, Tensor};
-    use ordercal::{Projector, Rng};
+    use ordercal::Rng;
+    use ordercal::models::Projector;
 
     /// What the graph makes of rows that are sorted already.
     fn by_halves(rows: &[Vec<f32>]) -> Vec<f32> {

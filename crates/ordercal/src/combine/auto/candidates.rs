@@ -4,14 +4,13 @@ use ndarray::Array2;
 use rayon::prelude::*;
 
 use super::held_out_scores;
-use crate::calibrate::{
-    ChainModel, Diag, DirOdir, Ets, Method, Model, Oi, Op, OrderedModel, Sms, Svs, Ts,
-    Uncalibrated, apply, ts,
-};
 use crate::data::{Dataset, Folds, ScoreKind};
 use crate::error::Result;
-use crate::select::tally::Tally;
-use crate::traits::Unwatched;
+use crate::methods::Calibrator;
+use crate::methods::listed::{Diag, DirOdir, Ets, Oi, Op, Sms, Svs, Ts, Uncalibrated};
+use crate::methods::temperature::fit_beta;
+use crate::models::{ChainModel, Model, OrderedModel, apply};
+use crate::watch::{FitCounter, Unwatched};
 
 /// One that may get a share: a model for each fold, and how they do on the rows they have not seen.
 pub(super) struct Member {
@@ -22,39 +21,41 @@ pub(super) struct Member {
 
 /// The candidates before they are fitted.
 pub(super) struct Sources {
-    methods: Vec<(String, Method)>,
-    /// Which method is read, and which reads it.
-    chains: Vec<(usize, Method)>,
+    methods: Vec<(String, Box<dyn Calibrator>)>,
+    /// Which method is read, and which reads it, with its name.
+    chains: Vec<(usize, &'static str, Box<dyn Calibrator>)>,
     keep_order: bool,
 }
 
 impl Sources {
     pub(super) fn new(data: &Dataset<'_>, keep_order: bool, chains: bool, seed: u64) -> Self {
-        let named = |method: Method, size: &str| (format!("{}{size}", method.key()), method);
+        fn named(name: &str, method: impl Calibrator + 'static) -> (String, Box<dyn Calibrator>) {
+            (name.to_owned(), Box::new(method))
+        }
         let oi = |units: usize| Oi::default().with_hidden(&[units]).with_seed(seed);
         let op = |units: usize| Op::default().with_hidden(&[units]).with_seed(seed);
         let mut methods = vec![
-            named(Uncalibrated::default().into(), ""),
-            named(Ts::default().into(), ""),
-            named(Ets::default().into(), ""),
-            named(Diag::default().into(), ""),
-            named(oi(20).into(), " (20)"),
-            named(oi(100).into(), " (100)"),
-            named(op(20).into(), " (20)"),
-            named(op(100).into(), " (100)"),
-            named(Svs::default().into(), ""),
-            named(Sms::default().into(), ""),
+            named("uncalibrated", Uncalibrated::default()),
+            named("ts", Ts::default()),
+            named("ets", Ets::default()),
+            named("diag", Diag::default()),
+            named("oi (20)", oi(20)),
+            named("oi (100)", oi(100)),
+            named("op (20)", op(20)),
+            named("op (100)", op(100)),
+            named("svs", Svs::default()),
+            named("sms", Sms::default()),
         ];
         for lambda in dir_odir_weights(data.classes()) {
             let method = DirOdir::default().with_lambda(lambda);
-            methods.push(named(method.into(), &format!(" ({lambda:e})")));
+            methods.push(named(&format!("dir-odir ({lambda:e})"), method));
         }
         let place = |key: &str| methods.iter().position(|(name, _)| name == key);
-        let mut list = Vec::new();
+        let mut list: Vec<(usize, &'static str, Box<dyn Calibrator>)> = Vec::new();
         if chains {
             for source in [place("sms"), place("svs")].into_iter().flatten() {
-                list.push((source, oi(20).into()));
-                list.push((source, Diag::default().into()));
+                list.push((source, "oi", Box::new(oi(20))));
+                list.push((source, "diag", Box::new(Diag::default())));
             }
         }
         Self {
@@ -74,12 +75,12 @@ impl Sources {
         &self,
         data: &Dataset<'_>,
         folds: &Folds,
-        tally: &Tally<'_>,
+        counter: &FitCounter<'_>,
     ) -> Result<Vec<Member>> {
         let parts: Vec<(Dataset<'static>, Dataset<'static>, f64)> = (0..folds.count())
             .map(|fold| {
                 let kept = data.select(&folds.kept(fold));
-                let (beta, _) = ts::fit_beta(&kept, &Unwatched)?;
+                let (beta, _) = fit_beta(&kept, &Unwatched)?;
                 Ok((kept, data.select(&folds.held_out(fold)), beta))
             })
             .collect::<Result<_>>()?;
@@ -89,9 +90,9 @@ impl Sources {
         let mut fitted = jobs
             .par_iter()
             .map(|&(method, fold)| {
-                let model = self.methods[method].1.fit_watched(&parts[fold].0, tally)?;
-                tally.finish(model.report.nll_after)?;
-                Ok(((method, fold), model.model))
+                let fitted = self.methods[method].1.fit(&parts[fold].0, counter)?;
+                counter.finish(fitted.report.evaluations, fitted.report.nll_after)?;
+                Ok(((method, fold), fitted.model))
             })
             .collect::<Result<Vec<_>>>()?;
         fitted.sort_by_key(|(place, _)| *place);
@@ -101,8 +102,8 @@ impl Sources {
         }
 
         let mut members = Vec::new();
-        for (source, top) in &self.chains {
-            let name = format!("{} on {}", top.key(), self.methods[*source].0);
+        for (source, name, top) in &self.chains {
+            let name = format!("{name} on {}", self.methods[*source].0);
             let first = &models[*source];
             let read = held_out_scores(data, folds, |fold, part| -> Result<Array2<f64>> {
                 first[fold].apply(part, ScoreKind::LogProbs)
@@ -111,8 +112,8 @@ impl Sources {
             let chained = (0..folds.count())
                 .into_par_iter()
                 .map(|fold| {
-                    let then = top.fit_watched(&read.select(&folds.kept(fold)), tally)?;
-                    tally.finish(then.report.nll_after)?;
+                    let then = top.fit(&read.select(&folds.kept(fold)), counter)?;
+                    counter.finish(then.report.evaluations, then.report.nll_after)?;
                     Ok(ChainModel::new(first[fold].clone(), then.model)?.into())
                 })
                 .collect::<Result<Vec<Model>>>()?;

@@ -1,7 +1,7 @@
 //! What a difference between two calibrators on the same rows is worth.
 
-use crate::calibrate::apply;
 use crate::data::{Dataset, Folds};
+use crate::models::apply;
 use crate::rng::Rng;
 
 /// Resamples behind "clearly better".

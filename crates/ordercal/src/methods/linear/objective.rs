@@ -8,16 +8,8 @@ use crate::data::Dataset;
 use crate::math::exp::exp_f32;
 use crate::math::gemm::{Matrix, multiply};
 use crate::math::simd::vectorized;
+use crate::models::LinearShape;
 use crate::optim::vector;
-
-/// Which weights there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shape {
-    /// One weight per class.
-    Vector,
-    /// One weight per pair of classes.
-    Matrix,
-}
 
 /// Weights of the squares in the penalty: each bias, each change of the diagonal, each weight off it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -33,7 +25,7 @@ pub(crate) struct Ridge {
 pub(super) struct Objective<'a> {
     data: &'a Dataset<'a>,
     features: Vec<f32>,
-    shape: Shape,
+    shape: LinearShape,
     ridge: Ridge,
     masked: bool,
     total: f64,
@@ -57,13 +49,13 @@ impl<'a> Objective<'a> {
     pub(super) fn new(
         data: &'a Dataset<'a>,
         features: Vec<f32>,
-        shape: Shape,
+        shape: LinearShape,
         ridge: Ridge,
     ) -> Self {
         let classes = data.classes();
         let residuals = match shape {
-            Shape::Vector => Vec::new(),
-            Shape::Matrix => vec![0.0; features.len()],
+            LinearShape::Vector => Vec::new(),
+            LinearShape::Matrix => vec![0.0; features.len()],
         };
         Self {
             data,
@@ -90,8 +82,8 @@ impl<'a> Objective<'a> {
         let weights = weights(self.shape, self.data.classes());
         let (slopes, biases) = gradient.split_at_mut(weights);
         self.nll = match self.shape {
-            Shape::Vector => self.vector_pass(slopes, biases),
-            Shape::Matrix => self.matrix_pass(slopes, biases),
+            LinearShape::Vector => self.vector_pass(slopes, biases),
+            LinearShape::Matrix => self.matrix_pass(slopes, biases),
         } / self.total;
         self.nll + self.penalise(params, gradient)
     }
@@ -116,10 +108,10 @@ impl<'a> Objective<'a> {
                 };
                 match self.shape {
                     // The last row holds the biases.
-                    Shape::Vector if row == 1 => part(bias, 0..classes),
-                    Shape::Matrix if row == classes => part(bias, 0..classes),
-                    Shape::Vector => part(diagonal, 0..classes),
-                    Shape::Matrix => {
+                    LinearShape::Vector if row == 1 => part(bias, 0..classes),
+                    LinearShape::Matrix if row == classes => part(bias, 0..classes),
+                    LinearShape::Vector => part(diagonal, 0..classes),
+                    LinearShape::Matrix => {
                         part(off_diagonal, 0..row)
                             + part(diagonal, row..row + 1)
                             + part(off_diagonal, row + 1..classes)
@@ -135,7 +127,7 @@ impl<'a> Objective<'a> {
         let classes = self.data.classes();
         if index >= weights(self.shape, classes) {
             self.ridge.bias
-        } else if self.shape == Shape::Vector || index.is_multiple_of(classes + 1) {
+        } else if self.shape == LinearShape::Vector || index.is_multiple_of(classes + 1) {
             self.ridge.diagonal
         } else {
             self.ridge.off_diagonal
@@ -285,8 +277,8 @@ impl<'a> Objective<'a> {
         let (variance, rest) = moments.split_at(classes);
         let (square, product) = rest.split_at(classes);
         let raw: Vec<f64> = match self.shape {
-            Shape::Vector => product.iter().chain(variance).copied().collect(),
-            Shape::Matrix => {
+            LinearShape::Vector => product.iter().chain(variance).copied().collect(),
+            LinearShape::Matrix => {
                 let pairs = square
                     .iter()
                     .flat_map(|s| variance.iter().map(move |v| s * v));
@@ -313,10 +305,10 @@ impl<'a> Objective<'a> {
 }
 
 /// How many weights a map of this shape has, without biases.
-pub(super) fn weights(shape: Shape, classes: usize) -> usize {
+pub(super) fn weights(shape: LinearShape, classes: usize) -> usize {
     match shape {
-        Shape::Vector => classes,
-        Shape::Matrix => classes * classes,
+        LinearShape::Vector => classes,
+        LinearShape::Matrix => classes * classes,
     }
 }
 
@@ -493,7 +485,7 @@ mod tests {
     fn slow(
         objective: &Objective<'_>,
         data: &Dataset<'_>,
-        shape: Shape,
+        shape: LinearShape,
         ridge: Ridge,
         params: &[f64],
     ) -> f64 {
@@ -507,8 +499,8 @@ mod tests {
                 .collect();
             let logit = |i: usize| {
                 let change: f64 = match shape {
-                    Shape::Vector => d[i] * u[i],
-                    Shape::Matrix => (0..k).map(|j| d[j * k + i] * u[j]).sum(),
+                    LinearShape::Vector => d[i] * u[i],
+                    LinearShape::Matrix => (0..k).map(|j| d[j * k + i] * u[j]).sum(),
                 };
                 u[i] + change + b[i]
             };
@@ -518,7 +510,7 @@ mod tests {
             value += data.weight(row) * sum.ln() / data.total_weight();
         }
         for (index, d) in d.iter().enumerate() {
-            let on = shape == Shape::Vector || index % k == index / k;
+            let on = shape == LinearShape::Vector || index % k == index / k;
             let weight = if on {
                 ridge.diagonal
             } else {
@@ -549,7 +541,7 @@ mod tests {
                 diagonal: 0.2,
                 off_diagonal: 0.3,
             };
-            for shape in [Shape::Vector, Shape::Matrix] {
+            for shape in [LinearShape::Vector, LinearShape::Matrix] {
                 let features: Vec<f32> = logits.iter().map(|v| v.max(-3.0)).collect();
                 let mut objective = Objective::new(&data, features, shape, ridge);
                 let n = objective.params();

@@ -1,25 +1,23 @@
 //! `diag`: one increasing function f̄ for all classes (Theorem 3 of the paper), fitted on a grid.
 
-use std::cell::RefCell;
-
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 mod objective;
 
-use super::apply::Block;
-use super::network::{check_hidden, check_lambda};
-use super::ts;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
-use crate::math::grid::{Grid, Increasing, Places};
-use crate::math::softmax;
+use crate::math::grid::Grid;
+use crate::methods::networks::{check_lambda, layers};
+use crate::methods::temperature::fit_beta;
+use crate::methods::{Calibrator, Describe, FitReport, Fitted};
+use crate::models::{DiagModel, check_hidden, needs_order, row_shift};
 use crate::nn::input::InputKind;
 use crate::optim::Lbfgs;
 use crate::optim::lbfgs::Step;
-use crate::rank::{Sorter, Steady};
+use crate::rank::Sorter;
 use crate::rng::Rng;
-use crate::traits::{Calibrator, FitReport, Transform, Unwatched, Watch, tell};
+use crate::watch::{Unwatched, Watch, report_progress};
 use objective::{Objective, Pass, SlopeNetwork};
 
 /// The diagonal order-preserving family: f(x) = (f̄(x₁), …, f̄(x_K)) with one increasing f̄.
@@ -104,219 +102,51 @@ impl Diag {
     }
 }
 
-/// A fitted f̄.
-#[derive(Debug, Clone, PartialEq)]
-pub struct DiagModel {
-    classes: usize,
-    input: InputKind,
-    range: (f64, f64),
-    slopes: Vec<f64>,
-    function: Increasing,
-    /// f̄(0) as the table has it, taken off so that f̄(0) = 0.
-    origin: f64,
-    steady: Steady,
-}
+/// Weights of the penalty that shrinks f̄ to temperature scaling, for a search.
+const SMOOTHNESS: [f64; 3] = [0.1, 1.0, 10.0];
 
-impl DiagModel {
-    /// Builds f̄ from its slopes at even nodes over a range; outside it is a straight line.
-    ///
-    /// # Errors
-    /// [`Error::InvalidParameter`] if a slope is not positive or the range is empty.
-    pub fn from_slopes(
-        classes: usize,
-        input: InputKind,
-        (low, high): (f64, f64),
-        slopes: Vec<f64>,
-    ) -> Result<Self> {
-        let fail = |name, value: String, expected| {
-            Err(Error::InvalidParameter {
-                name,
-                value,
-                expected,
-            })
+impl Describe for Diag {
+    const BRIEF: &'static str = "one increasing function for all classes";
+    const PYTHON_CLASS: &'static str = "Diagonal";
+
+    fn space(&self, classes: usize) -> Vec<Self> {
+        let settings = layers(classes).flat_map(|hidden| SMOOTHNESS.map(|s| (hidden.clone(), s)));
+        let candidate = |(hidden, smoothness): (Vec<usize>, f64)| {
+            self.clone()
+                .with_hidden(&hidden)
+                .with_smoothness(smoothness)
         };
-        if classes < 2 {
-            return fail("classes", classes.to_string(), "at least 2");
-        }
-        if !(low < high && low.is_finite() && high.is_finite()) {
-            return fail(
-                "range",
-                format!("{low}..{high}"),
-                "two finite numbers in order",
-            );
-        }
-        if slopes.len() < 2 {
-            return fail("slopes", slopes.len().to_string(), "at least 2");
-        }
-        if let Some(slope) = slopes.iter().find(|s| !(**s > 0.0 && s.is_finite())) {
-            return fail("slopes", slope.to_string(), "positive numbers");
-        }
-        Ok(Self::new(classes, input, (low, high), slopes))
+        settings.map(candidate).collect()
     }
 
-    fn new(classes: usize, input: InputKind, range: (f64, f64), slopes: Vec<f64>) -> Self {
-        let grid = Grid::new(range.0, range.1, slopes.len() - 1);
-        let function = Increasing::new(grid, &slopes).with_exponentials();
-        let origin = function.at(0.0);
-        let steady = Steady {
-            least_slope: slopes.iter().copied().fold(f64::INFINITY, f64::min),
-            most_slope: slopes.iter().copied().fold(0.0, f64::max),
-            // Besides the ends of the grid, a row's shift: it lies within its scores and ln K of them.
-            reach: range.0.abs() + range.1.abs() + (classes as f64).ln(),
-        };
-        Self {
-            classes,
-            input,
-            range,
-            slopes,
-            function,
-            origin,
-            steady,
-        }
+    fn cheaper(&self) -> Self {
+        let mut cheap = self.clone();
+        cheap.intervals = cheap.intervals.min(512);
+        cheap.optimizer.max_iterations = cheap.optimizer.max_iterations.min(20);
+        cheap
     }
-
-    /// f̄ at a score (after the row's shift, see [`Diag::input`]).
-    pub fn function(&self, score: f64) -> f64 {
-        self.function.at(score) - self.origin
-    }
-
-    /// The shift of a row before f̄.
-    pub fn input(&self) -> InputKind {
-        self.input
-    }
-
-    /// The range of the grid; outside it f̄ is a straight line.
-    pub fn range(&self) -> (f64, f64) {
-        self.range
-    }
-
-    /// f̄′ at the nodes of the grid.
-    pub fn slopes(&self) -> &[f64] {
-        &self.slopes
-    }
-}
-
-impl Transform for DiagModel {
-    fn classes(&self) -> usize {
-        self.classes
-    }
-
-    fn order_preserving(&self) -> bool {
-        true
-    }
-
-    fn reads_order(&self) -> bool {
-        needs_order(self.input)
-    }
-
-    fn steady(&self) -> Option<Steady> {
-        Some(self.steady)
-    }
-
-    fn logits(&self, block: &Block<'_>, logits: &mut [f64]) {
-        self.by_groups(block, logits, |scores, shifts, places, logits| {
-            self.function
-                .read_all(scores, shifts, self.origin, places, logits);
-        });
-    }
-
-    fn odds(&self, block: &Block<'_>, odds: &mut [f64]) {
-        self.by_groups(block, odds, |scores, shifts, places, odds| {
-            self.function.odds(scores, shifts, places, odds);
-        });
-    }
-}
-
-impl DiagModel {
-    /// Works on a few rows at a time: `make` gets their scores, their shifts and room for their places.
-    fn by_groups(
-        &self,
-        block: &Block<'_>,
-        values: &mut [f64],
-        make: impl Fn(&[f32], &[f64], &mut Places, &mut [f64]),
-    ) {
-        thread_local! {
-            static ROOM: RefCell<Room> = RefCell::default();
-        }
-        let classes = self.classes;
-        let group = softmax::group(classes);
-        ROOM.with_borrow_mut(|room| {
-            room.places.resize(group * classes);
-            room.exponentials.resize(group * classes, 0.0);
-            room.shifts.resize(group, 0.0);
-            let groups = block.scores.chunks(group * classes);
-            let groups = groups.zip(values.chunks_mut(group * classes));
-            for (place, (scores, values)) in groups.enumerate() {
-                let shifts = &mut room.shifts[..scores.len() / classes];
-                match self.input {
-                    InputKind::Raw => shifts.fill(0.0),
-                    InputKind::LogSoftmax => {
-                        softmax::log_sums(scores, classes, &mut room.exponentials, shifts);
-                    }
-                    InputKind::Centred => {
-                        for (row, shift) in shifts.iter_mut().enumerate() {
-                            let row = place * group + row;
-                            *shift = row_shift(self.input, block.row(row), block.row_order(row));
-                        }
-                    }
-                }
-                make(scores, shifts, &mut room.places, values);
-            }
-        });
-    }
-}
-
-/// What a thread needs to work on a few rows, kept from call to call: to make it anew would take longer than some
-/// of the work.
-#[derive(Default)]
-struct Room {
-    places: Places,
-    exponentials: Vec<f32>,
-    shifts: Vec<f64>,
-}
-
-/// Whether a row's shift can only be computed from its sorted scores: a plain sum depends on the order of the
-/// classes.
-fn needs_order(kind: InputKind) -> bool {
-    kind == InputKind::Centred
-}
-
-fn row_shift(kind: InputKind, scores: &[f32], order: &[u32]) -> f64 {
-    let descending = order.iter().map(|&class| scores[class as usize]);
-    let possible = descending.take_while(|&score| score > f32::NEG_INFINITY);
-    kind.shift(&possible.collect::<Vec<f32>>())
 }
 
 impl Calibrator for Diag {
-    type Model = DiagModel;
-
-    fn key(&self) -> &'static str {
-        "diag"
-    }
-
     fn validate(&self) -> Result<()> {
         check_hidden(&self.hidden)?;
         check_lambda(self.lambda)?;
         if !(self.smoothness >= 0.0 && self.smoothness.is_finite()) {
-            return Err(Error::InvalidParameter {
-                name: "smoothness",
-                value: self.smoothness.to_string(),
-                expected: "a finite number, 0 or more",
-            });
+            return Err(Error::invalid(
+                "smoothness",
+                self.smoothness,
+                "a finite number, 0 or more",
+            ));
         }
         if !(16..=MAX_INTERVALS).contains(&self.intervals) {
-            return Err(Error::InvalidParameter {
-                name: "intervals",
-                value: self.intervals.to_string(),
-                expected: "16 to 60000",
-            });
+            return Err(Error::invalid("intervals", self.intervals, "16 to 60000"));
         }
         self.optimizer.validate()
     }
 
-    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<(DiagModel, FitReport)> {
+    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
         self.validate()?;
-        let (beta, start) = ts::fit_beta(data, &Unwatched)?;
+        let (beta, start) = fit_beta(data, &Unwatched)?;
         // A start without last digits, which depend on the order of the rows.
         let beta = f64::from(beta as f32);
         let ((low, high), mut objective) = self.objective(data, beta);
@@ -326,7 +156,9 @@ impl Calibrator for Diag {
             &mut params,
             NOISE,
             &mut |params, gradient| objective.evaluate(params, gradient),
-            &mut |step: &Step<'_>| tell(watch, step.iteration, most, step.value).map(|()| None),
+            &mut |step: &Step<'_>| {
+                report_progress(watch, step.iteration, most, step.value).map(|()| None)
+            },
         )?;
         let mut gradient = vec![0.0; params.len()];
         let loss = objective.evaluate(&params, &mut gradient);
@@ -345,7 +177,10 @@ impl Calibrator for Diag {
             (low, high),
             objective.slope.slopes,
         );
-        Ok((model, report))
+        Ok(Fitted {
+            model: model.into(),
+            report,
+        })
     }
 }
 

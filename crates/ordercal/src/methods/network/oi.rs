@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
 
-use super::network::{Family, Network, Wiring};
+use crate::methods::networks::{Family, Network};
+use crate::models::Wiring;
 use crate::nn::input::InputKind;
 use crate::optim::Adam;
 
@@ -19,8 +20,10 @@ pub struct OrderInvariant;
 pub type Oi = Network<OrderInvariant>;
 
 impl Family for OrderInvariant {
-    const KEY: &'static str = "oi";
     const WIRING: Wiring = Wiring::SortedToGaps;
+    const BRIEF: &'static str =
+        "multipliers of the gaps between sorted scores, the same for all classes";
+    const PYTHON_CLASS: &'static str = "OrderInvariant";
 
     fn defaults() -> Oi {
         Network {

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
 
-use super::network::{Family, Network, Wiring};
+use crate::methods::networks::{Family, Network};
+use crate::models::Wiring;
 use crate::nn::input::InputKind;
 use crate::optim::Adam;
 
@@ -13,13 +14,15 @@ pub struct OrderPreserving;
 
 /// The general order-preserving family: f(x) = S(x)⁻¹ U w(x), the network reads the row in class order.
 ///
-/// As [`Oi`](super::Oi), but the multipliers m_i(x) may depend on *which* class stands where, so it can
+/// As [`Oi`](crate::Oi), but the multipliers m_i(x) may depend on *which* class stands where, so it can
 /// correct what is special to a class, as far as that does not change the ranking.
 pub type Op = Network<OrderPreserving>;
 
 impl Family for OrderPreserving {
-    const KEY: &'static str = "op";
     const WIRING: Wiring = Wiring::ClassesToGaps;
+    const BRIEF: &'static str =
+        "multipliers of the gaps that may depend on which class stands where";
+    const PYTHON_CLASS: &'static str = "OrderPreserving";
 
     fn defaults() -> Op {
         Network {

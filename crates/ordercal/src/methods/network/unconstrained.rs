@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
 
-use super::network::{Family, Network, Wiring};
+use crate::methods::networks::{Family, Network};
+use crate::models::Wiring;
 use crate::nn::input::InputKind;
 use crate::optim::Adam;
 
@@ -16,8 +17,9 @@ pub struct NoConstraint;
 pub type Unconstrained = Network<NoConstraint>;
 
 impl Family for NoConstraint {
-    const KEY: &'static str = "unconstrained";
     const WIRING: Wiring = Wiring::ClassesToLogits;
+    const BRIEF: &'static str = "a plain network, to compare with";
+    const PYTHON_CLASS: &'static str = "Unconstrained";
 
     fn defaults() -> Unconstrained {
         Network {

@@ -2,14 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::curves::{Curve, CurveKind, CurvesModel, Point, between, points};
 use super::histogram::quantile_ends;
-use super::one_vs_rest::{check_smoothing, fit_maps, report, share};
-use super::ts;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::math::gamma::ln_gamma;
-use crate::traits::{Calibrator, FitReport, Watch};
+use crate::methods::binary::{check_smoothing, fit_maps, fitted, share};
+use crate::methods::likelihood::plain_nll;
+use crate::methods::points::{Point, between, points};
+use crate::methods::{Calibrator, Describe, Fitted};
+use crate::models::{Curve, CurveKind, CurvesModel};
+use crate::watch::Watch;
 
 /// Bayesian binning into quantiles: an average over equal-mass histograms of many sizes, weighted by how
 /// likely each makes the labels; then rows are normalised. Predictions may change.
@@ -68,33 +70,27 @@ impl Bbq {
     }
 }
 
+impl Describe for Bbq {
+    const BRIEF: &'static str = "an average of binnings per class";
+    const PYTHON_CLASS: &'static str = "BBQ";
+}
+
 impl Calibrator for Bbq {
-    type Model = CurvesModel;
-
-    fn key(&self) -> &'static str {
-        "bbq"
-    }
-
     fn validate(&self) -> Result<()> {
         if !(self.prior > 0.0 && self.prior.is_finite()) {
-            return Err(Error::InvalidParameter {
-                name: "prior",
-                value: self.prior.to_string(),
-                expected: "a positive number",
-            });
+            return Err(Error::invalid("prior", self.prior, "a positive number"));
         }
         check_smoothing(self.smoothing)
     }
 
-    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<(CurvesModel, FitReport)> {
-        let before = ts::plain_nll(data);
+    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
+        let before = plain_nll(data);
         let curves = fit_maps(data, before, watch, |cases| {
             average(&points(cases), self.prior)
         })?;
         let share = share(self.smoothing, data);
         let model = CurvesModel::new(data.classes(), share, CurveKind::Steps, curves);
-        let report = report(&model, data, before);
-        Ok((model, report))
+        Ok(fitted(model, data, before))
     }
 }
 

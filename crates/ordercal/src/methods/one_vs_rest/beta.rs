@@ -2,12 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::logistic::{Example, LogisticModel, Targets, examples, logarithms, regress};
-use super::one_vs_rest::{check_smoothing, fit_maps, report, share};
-use super::ts;
 use crate::data::Dataset;
 use crate::error::Result;
-use crate::traits::{Calibrator, FitReport, Watch};
+use crate::methods::binary::{check_smoothing, fit_maps, fitted, share};
+use crate::methods::likelihood::plain_nll;
+use crate::methods::regression::{Example, Targets, examples, regress};
+use crate::methods::{Calibrator, Describe, Fitted};
+use crate::models::{LogisticModel, logarithms};
+use crate::watch::Watch;
 
 /// Beta calibration: σ(a ln p − b ln(1 − p) + c) of each class's probability p, a, b ≥ 0, then normalised.
 /// Predictions may change.
@@ -64,26 +66,24 @@ impl Beta {
     }
 }
 
+impl Describe for Beta {
+    const BRIEF: &'static str = "a beta curve per class, one against the rest";
+    const PYTHON_CLASS: &'static str = "Beta";
+}
+
 impl Calibrator for Beta {
-    type Model = LogisticModel;
-
-    fn key(&self) -> &'static str {
-        "beta"
-    }
-
     fn validate(&self) -> Result<()> {
         check_smoothing(self.smoothing)
     }
 
-    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<(LogisticModel, FitReport)> {
-        let before = ts::plain_nll(data);
+    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
+        let before = plain_nll(data);
         let coefficients = fit_maps(data, before, watch, |cases| {
             increasing(&examples(cases, self.targets, logarithms))
         })?;
         let share = share(self.smoothing, data);
         let model = LogisticModel::new(data.classes(), share, coefficients);
-        let report = report(&model, data, before);
-        Ok((model, report))
+        Ok(fitted(model, data, before))
     }
 }
 
@@ -107,7 +107,8 @@ fn increasing(examples: &[Example]) -> [f64; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calibrate::one_vs_rest::{Case, logistic};
+    use crate::methods::binary::Case;
+    use crate::models::one_vs_rest::logistic;
     use crate::rng::Rng;
 
     #[test]

@@ -2,12 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::curves::{Curve, CurveKind, CurvesModel, Point, between, points};
-use super::one_vs_rest::{check_smoothing, fit_maps, report, share};
-use super::ts;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
-use crate::traits::{Calibrator, FitReport, Watch};
+use crate::methods::binary::{check_smoothing, fit_maps, fitted, share};
+use crate::methods::likelihood::plain_nll;
+use crate::methods::points::{Point, between, points};
+use crate::methods::{Calibrator, Describe, Fitted};
+use crate::models::{Curve, CurveKind, CurvesModel};
+use crate::watch::Watch;
 
 /// Histogram binning: a class's probability becomes the share of hits in its bin; then rows are
 /// normalised. Predictions may change.
@@ -89,26 +91,21 @@ impl Histogram {
     }
 }
 
+impl Describe for Histogram {
+    const BRIEF: &'static str = "bins per class";
+    const PYTHON_CLASS: &'static str = "Histogram";
+}
+
 impl Calibrator for Histogram {
-    type Model = CurvesModel;
-
-    fn key(&self) -> &'static str {
-        "histogram"
-    }
-
     fn validate(&self) -> Result<()> {
         if !(1..=MAX_BINS).contains(&self.bins) {
-            return Err(Error::InvalidParameter {
-                name: "bins",
-                value: self.bins.to_string(),
-                expected: "1 to 100000",
-            });
+            return Err(Error::invalid("bins", self.bins, "1 to 100000"));
         }
         check_smoothing(self.smoothing)
     }
 
-    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<(CurvesModel, FitReport)> {
-        let before = ts::plain_nll(data);
+    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
+        let before = plain_nll(data);
         let curves = fit_maps(data, before, watch, |cases| {
             let points = points(cases);
             match self.layout {
@@ -118,8 +115,7 @@ impl Calibrator for Histogram {
         })?;
         let share = share(self.smoothing, data);
         let model = CurvesModel::new(data.classes(), share, CurveKind::Steps, curves);
-        let report = report(&model, data, before);
-        Ok((model, report))
+        Ok(fitted(model, data, before))
     }
 }
 

@@ -2,12 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::curves::{Curve, CurveKind, CurvesModel, Point, points};
-use super::one_vs_rest::{check_smoothing, fit_maps, report, share};
-use super::ts;
 use crate::data::Dataset;
 use crate::error::Result;
-use crate::traits::{Calibrator, FitReport, Watch};
+use crate::methods::binary::{check_smoothing, fit_maps, fitted, share};
+use crate::methods::likelihood::plain_nll;
+use crate::methods::points::{Point, points};
+use crate::methods::{Calibrator, Describe, Fitted};
+use crate::models::{Curve, CurveKind, CurvesModel};
+use crate::watch::Watch;
 
 /// Isotonic regression: of each class's probability, the increasing function nearest to the labels in
 /// least squares; then rows are normalised. Predictions may change.
@@ -79,26 +81,24 @@ impl Isotonic {
     }
 }
 
+impl Describe for Isotonic {
+    const BRIEF: &'static str = "an increasing curve per class";
+    const PYTHON_CLASS: &'static str = "Isotonic";
+}
+
 impl Calibrator for Isotonic {
-    type Model = CurvesModel;
-
-    fn key(&self) -> &'static str {
-        "isotonic"
-    }
-
     fn validate(&self) -> Result<()> {
         check_smoothing(self.smoothing)
     }
 
-    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<(CurvesModel, FitReport)> {
-        let before = ts::plain_nll(data);
+    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
+        let before = plain_nll(data);
         let curves = fit_maps(data, before, watch, |cases| {
             increasing(&points(cases), self.lines)
         })?;
         let share = share(self.smoothing, data);
         let model = CurvesModel::new(data.classes(), share, CurveKind::Lines, curves);
-        let report = report(&model, data, before);
-        Ok((model, report))
+        Ok(fitted(model, data, before))
     }
 }
 

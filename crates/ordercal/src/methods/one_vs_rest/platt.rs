@@ -2,12 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::logistic::{LogisticModel, Targets, examples, regress};
-use super::one_vs_rest::{check_smoothing, fit_maps, report, share};
-use super::ts;
 use crate::data::Dataset;
 use crate::error::Result;
-use crate::traits::{Calibrator, FitReport, Watch};
+use crate::methods::binary::{check_smoothing, fit_maps, fitted, share};
+use crate::methods::likelihood::plain_nll;
+use crate::methods::regression::{Targets, examples, regress};
+use crate::methods::{Calibrator, Describe, Fitted};
+use crate::models::LogisticModel;
+use crate::watch::Watch;
 
 /// Platt scaling: σ(aℓ + c) on each class's log-odds ℓ = ln(p/(1 − p)), then normalised. Predictions may
 /// change.
@@ -64,19 +66,18 @@ impl Platt {
     }
 }
 
+impl Describe for Platt {
+    const BRIEF: &'static str = "a logistic curve per class, one against the rest";
+    const PYTHON_CLASS: &'static str = "Platt";
+}
+
 impl Calibrator for Platt {
-    type Model = LogisticModel;
-
-    fn key(&self) -> &'static str {
-        "platt"
-    }
-
     fn validate(&self) -> Result<()> {
         check_smoothing(self.smoothing)
     }
 
-    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<(LogisticModel, FitReport)> {
-        let before = ts::plain_nll(data);
+    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
+        let before = plain_nll(data);
         let coefficients = fit_maps(data, before, watch, |cases| {
             let examples = examples(cases, self.targets, |log_odds| [log_odds, 0.0]);
             let ([a, _, c], _) = regress(&examples, [true, false]);
@@ -84,7 +85,6 @@ impl Calibrator for Platt {
         })?;
         let share = share(self.smoothing, data);
         let model = LogisticModel::new(data.classes(), share, coefficients);
-        let report = report(&model, data, before);
-        Ok((model, report))
+        Ok(fitted(model, data, before))
     }
 }

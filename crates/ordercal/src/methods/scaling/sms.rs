@@ -2,12 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::linear::{LinearModel, Shape, check_weight};
 use super::svs::structured;
 use crate::data::Dataset;
 use crate::error::Result;
+use crate::methods::linear::check_weight;
+use crate::methods::{Calibrator, Describe, Fitted};
+use crate::models::LinearShape;
 use crate::optim::Lbfgs;
-use crate::traits::{Calibrator, FitReport, Watch};
+use crate::watch::Watch;
 
 /// Structured matrix scaling: softmax(z(I + D) + b) on log-probabilities z after temperature scaling.
 /// Predictions may change.
@@ -66,19 +68,25 @@ impl Sms {
     }
 }
 
+impl Describe for Sms {
+    const BRIEF: &'static str =
+        "structured matrix scaling: penalties shrink it to temperature scaling";
+    const PYTHON_CLASS: &'static str = "StructuredMatrixScaling";
+}
+
 impl Calibrator for Sms {
-    type Model = LinearModel;
-
-    fn key(&self) -> &'static str {
-        "sms"
-    }
-
     fn validate(&self) -> Result<()> {
         check_weight("lambda", self.lambda)?;
         self.optimizer.validate()
     }
 
-    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<(LinearModel, FitReport)> {
-        structured(data, Shape::Matrix, self.lambda, &self.optimizer, watch)
+    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
+        structured(
+            data,
+            LinearShape::Matrix,
+            self.lambda,
+            &self.optimizer,
+            watch,
+        )
     }
 }

@@ -2,12 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::linear::{Features, LinearModel, Plan, Ridge, Shape, check_weight};
-use super::ts;
 use crate::data::Dataset;
 use crate::error::Result;
+use crate::methods::linear::{LinearFit, Ridge, check_weight};
+use crate::methods::temperature::fit_beta;
+use crate::methods::{Calibrator, Describe, Fitted};
+use crate::models::{Features, LinearShape};
 use crate::optim::Lbfgs;
-use crate::traits::{Calibrator, FitReport, Unwatched, Watch};
+use crate::watch::{Unwatched, Watch};
 
 /// Structured vector scaling: softmax((1 + v) ⊙ z + b) on log-probabilities z after temperature scaling.
 /// Predictions may change.
@@ -65,35 +67,41 @@ impl Svs {
     }
 }
 
+impl Describe for Svs {
+    const BRIEF: &'static str =
+        "structured vector scaling: penalties shrink it to temperature scaling";
+    const PYTHON_CLASS: &'static str = "StructuredVectorScaling";
+}
+
 impl Calibrator for Svs {
-    type Model = LinearModel;
-
-    fn key(&self) -> &'static str {
-        "svs"
-    }
-
     fn validate(&self) -> Result<()> {
         check_weight("lambda", self.lambda)?;
         self.optimizer.validate()
     }
 
-    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<(LinearModel, FitReport)> {
-        structured(data, Shape::Vector, self.lambda, &self.optimizer, watch)
+    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
+        structured(
+            data,
+            LinearShape::Vector,
+            self.lambda,
+            &self.optimizer,
+            watch,
+        )
     }
 }
 
-/// Fits a structured scaling, which [`Sms`](super::Sms) is as well.
+/// Fits a structured scaling, which [`Sms`](crate::Sms) is as well.
 pub(super) fn structured(
     data: &Dataset<'_>,
-    shape: Shape,
+    shape: LinearShape,
     lambda: f64,
     optimizer: &Lbfgs,
     watch: &dyn Watch,
-) -> Result<(LinearModel, FitReport)> {
-    let (beta, start) = ts::fit_beta(data, &Unwatched)?;
+) -> Result<Fitted> {
+    let (beta, start) = fit_beta(data, &Unwatched)?;
     let (rows, classes) = (data.total_weight(), data.classes() as f64);
     let per_class = lambda * classes / rows;
-    let plan = Plan {
+    let fit = LinearFit {
         features: Features::Mixed {
             beta,
             share: 1.0 / (rows + 1.0),
@@ -106,5 +114,5 @@ pub(super) fn structured(
         },
         optimizer,
     };
-    plan.fit(data, &start, watch)
+    fit.run(data, &start, watch)
 }

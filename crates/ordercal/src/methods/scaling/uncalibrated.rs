@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::apply::Block;
-use super::ts;
 use crate::data::Dataset;
 use crate::error::Result;
+use crate::methods::likelihood::plain_nll;
+use crate::methods::{Calibrator, Describe, FitReport, Fitted};
+use crate::models::UncalibratedModel;
 use crate::optim::StopReason;
-use crate::rank::Steady;
-use crate::traits::{Calibrator, FitReport, Transform, Watch};
+use crate::watch::Watch;
 
 /// Leaves scores as they are.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
@@ -16,60 +16,14 @@ use crate::traits::{Calibrator, FitReport, Transform, Watch};
 #[non_exhaustive]
 pub struct Uncalibrated {}
 
-/// The identity.
-#[derive(Debug, Clone, PartialEq)]
-pub struct UncalibratedModel {
-    classes: usize,
-}
-
-impl UncalibratedModel {
-    /// The identity for rows of `classes` scores.
-    pub fn new(classes: usize) -> Self {
-        Self { classes }
-    }
-}
-
-impl Transform for UncalibratedModel {
-    fn classes(&self) -> usize {
-        self.classes
-    }
-
-    fn order_preserving(&self) -> bool {
-        true
-    }
-
-    fn reads_order(&self) -> bool {
-        false
-    }
-
-    fn steady(&self) -> Option<Steady> {
-        Some(Steady {
-            least_slope: 1.0,
-            most_slope: 1.0,
-            reach: 0.0,
-        })
-    }
-
-    fn logits(&self, block: &Block<'_>, logits: &mut [f64]) {
-        for (logit, &score) in logits.iter_mut().zip(block.scores) {
-            *logit = f64::from(score);
-        }
-    }
+impl Describe for Uncalibrated {
+    const BRIEF: &'static str = "nothing: the scores as they are, to compare with";
+    const PYTHON_CLASS: &'static str = "Uncalibrated";
 }
 
 impl Calibrator for Uncalibrated {
-    type Model = UncalibratedModel;
-
-    fn key(&self) -> &'static str {
-        "uncalibrated"
-    }
-
-    fn validate(&self) -> Result<()> {
-        Ok(())
-    }
-
-    fn fit(&self, data: &Dataset<'_>, _: &dyn Watch) -> Result<(UncalibratedModel, FitReport)> {
-        let nll = ts::plain_nll(data);
+    fn fit(&self, data: &Dataset<'_>, _: &dyn Watch) -> Result<Fitted> {
+        let nll = plain_nll(data);
         let report = FitReport {
             iterations: 0,
             evaluations: 1,
@@ -79,7 +33,7 @@ impl Calibrator for Uncalibrated {
             stop: StopReason::Nothing,
             notes: Vec::new(),
         };
-        let classes = data.classes();
-        Ok((UncalibratedModel { classes }, report))
+        let model = UncalibratedModel::new(data.classes())?.into();
+        Ok(Fitted { model, report })
     }
 }

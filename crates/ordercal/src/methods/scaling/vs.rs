@@ -2,13 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::linear::{Features, LinearModel, Plan, Ridge, Shape};
-use super::ts;
 use crate::data::Dataset;
 use crate::error::Result;
+use crate::methods::linear::{LinearFit, Ridge, tempered};
+use crate::methods::temperature::fit_beta;
+use crate::methods::{Calibrator, Describe, Fitted};
+use crate::models::LinearShape;
 use crate::nn::input::InputKind;
 use crate::optim::Lbfgs;
-use crate::traits::{Calibrator, FitReport, Unwatched, Watch};
+use crate::watch::{Unwatched, Watch};
 
 /// Vector scaling: minimises the NLL of softmax(a ⊙ x + b) over a and b, K numbers each. Predictions may
 /// change.
@@ -67,25 +69,24 @@ impl Vs {
     }
 }
 
+impl Describe for Vs {
+    const BRIEF: &'static str = "vector scaling: a weight and a bias per class";
+    const PYTHON_CLASS: &'static str = "VectorScaling";
+}
+
 impl Calibrator for Vs {
-    type Model = LinearModel;
-
-    fn key(&self) -> &'static str {
-        "vs"
-    }
-
     fn validate(&self) -> Result<()> {
         self.optimizer.validate()
     }
 
-    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<(LinearModel, FitReport)> {
-        let (beta, start) = ts::fit_beta(data, &Unwatched)?;
-        let plan = Plan {
-            features: Features::tempered(self.input, beta, data),
-            shape: Shape::Vector,
+    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
+        let (beta, start) = fit_beta(data, &Unwatched)?;
+        let fit = LinearFit {
+            features: tempered(self.input, beta, data),
+            shape: LinearShape::Vector,
             ridge: Ridge::default(),
             optimizer: &self.optimizer,
         };
-        plan.fit(data, &start, watch)
+        fit.run(data, &start, watch)
     }
 }

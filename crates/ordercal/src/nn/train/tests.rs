@@ -3,7 +3,7 @@
 use super::*;
 use crate::math::exp::multiplier_f64;
 use crate::nn::mlp::tests::plain;
-use crate::traits::Unwatched;
+use crate::watch::Unwatched;
 
 /// A small problem of either head, with weights and masked classes.
 fn problem(
