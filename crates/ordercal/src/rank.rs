@@ -5,11 +5,11 @@
 //! is enforced in one place: [`round_logits`] and [`round_probs`] turn a model's 64-bit result into what
 //! the caller asked for and repair what rounding would have broken.
 
-pub(crate) mod distinct;
+pub(crate) mod elementwise;
 mod round;
 mod sort;
 
-pub use distinct::Steady;
+pub use elementwise::Elementwise;
 pub(crate) use round::narrow_in_order;
 pub use round::{Repair, round_logits, round_probs};
 pub use sort::{Sorter, TieBreaker};

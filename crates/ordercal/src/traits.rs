@@ -9,7 +9,7 @@ use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::math::softmax;
 use crate::optim::StopReason;
-use crate::rank::Steady;
+use crate::rank::Elementwise;
 
 /// Hyperparameters that know how to fit a [`Transform`] to data.
 pub trait Calibrator {
@@ -47,7 +47,7 @@ pub trait Transform {
 
     /// How each logit depends on its score, if on nothing else but what is the same for the whole row. Rows
     /// of such a model need not be sorted to keep their order.
-    fn steady(&self) -> Option<Steady> {
+    fn elementwise(&self) -> Option<Elementwise> {
         None
     }
 
@@ -62,9 +62,9 @@ pub trait Transform {
     ///
     /// They are e^logit up to a factor; a model that knows a shorter way to them than through its logits takes it
     /// here. As with [`logits`](Self::logits), a row's result depends on nothing but the row.
-    fn odds(&self, block: &Block<'_>, odds: &mut [f64]) {
-        self.logits(block, odds);
-        softmax::odds_of_rows(odds, block.classes);
+    fn unnormalised(&self, block: &Block<'_>, unnormalised: &mut [f64]) {
+        self.logits(block, unnormalised);
+        softmax::unnormalised_rows(unnormalised, block.classes);
     }
 }
 

@@ -17,7 +17,7 @@ use crate::math::softmax;
 use crate::nn::input::InputKind;
 use crate::optim::Lbfgs;
 use crate::optim::lbfgs::Step;
-use crate::rank::{Sorter, Steady};
+use crate::rank::{Elementwise, Sorter};
 use crate::rng::Rng;
 use crate::traits::{Calibrator, FitReport, Transform, Unwatched, Watch, tell};
 use objective::{Objective, Pass, SlopeNetwork};
@@ -114,7 +114,7 @@ pub struct DiagModel {
     function: Increasing,
     /// f̄(0) as the table has it, taken off so that f̄(0) = 0.
     origin: f64,
-    steady: Steady,
+    elementwise: Elementwise,
 }
 
 impl DiagModel {
@@ -158,11 +158,11 @@ impl DiagModel {
         let grid = Grid::new(range.0, range.1, slopes.len() - 1);
         let function = Increasing::new(grid, &slopes).with_exponentials();
         let origin = function.at(0.0);
-        let steady = Steady {
-            least_slope: slopes.iter().copied().fold(f64::INFINITY, f64::min),
-            most_slope: slopes.iter().copied().fold(0.0, f64::max),
+        let elementwise = Elementwise {
+            min_slope: slopes.iter().copied().fold(f64::INFINITY, f64::min),
+            max_slope: slopes.iter().copied().fold(0.0, f64::max),
             // Besides the ends of the grid, a row's shift: it lies within its scores and ln K of them.
-            reach: range.0.abs() + range.1.abs() + (classes as f64).ln(),
+            max_offset: range.0.abs() + range.1.abs() + (classes as f64).ln(),
         };
         Self {
             classes,
@@ -171,7 +171,7 @@ impl DiagModel {
             slopes,
             function,
             origin,
-            steady,
+            elementwise,
         }
     }
 
@@ -209,8 +209,8 @@ impl Transform for DiagModel {
         needs_order(self.input)
     }
 
-    fn steady(&self) -> Option<Steady> {
-        Some(self.steady)
+    fn elementwise(&self) -> Option<Elementwise> {
+        Some(self.elementwise)
     }
 
     fn logits(&self, block: &Block<'_>, logits: &mut [f64]) {
@@ -220,10 +220,15 @@ impl Transform for DiagModel {
         });
     }
 
-    fn odds(&self, block: &Block<'_>, odds: &mut [f64]) {
-        self.by_groups(block, odds, |scores, shifts, places, odds| {
-            self.function.odds(scores, shifts, places, odds);
-        });
+    fn unnormalised(&self, block: &Block<'_>, unnormalised: &mut [f64]) {
+        self.by_groups(
+            block,
+            unnormalised,
+            |scores, shifts, places, unnormalised| {
+                self.function
+                    .unnormalised(scores, shifts, places, unnormalised);
+            },
+        );
     }
 }
 

@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::{Dataset, ScoreKind, Scores};
 use crate::error::{Error, Result};
-use crate::rank::Steady;
+use crate::rank::Elementwise;
 use crate::real::Real;
 use crate::traits::{Calibrator, FitReport, Transform, Unwatched, Watch};
 
@@ -354,16 +354,16 @@ impl Transform for Model {
         each_model!(self, model => model.reads_order())
     }
 
-    fn steady(&self) -> Option<Steady> {
-        each_model!(self, model => model.steady())
+    fn elementwise(&self) -> Option<Elementwise> {
+        each_model!(self, model => model.elementwise())
     }
 
     fn logits(&self, block: &Block<'_>, logits: &mut [f64]) {
         each_model!(self, model => model.logits(block, logits))
     }
 
-    fn odds(&self, block: &Block<'_>, odds: &mut [f64]) {
-        each_model!(self, model => model.odds(block, odds))
+    fn unnormalised(&self, block: &Block<'_>, unnormalised: &mut [f64]) {
+        each_model!(self, model => model.unnormalised(block, unnormalised))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::math::simd::vectorized;
 use crate::math::softmax;
 use crate::optim::StopReason;
 use crate::optim::scalar::{self, Curvature, Local};
-use crate::rank::Steady;
+use crate::rank::Elementwise;
 use crate::traits::{Calibrator, FitReport, Transform, Unwatched, Watch, tell};
 pub(crate) use likelihood::{Likelihood, plain_nll, row_nll, spread};
 
@@ -93,11 +93,11 @@ impl Transform for TsModel {
         false
     }
 
-    fn steady(&self) -> Option<Steady> {
-        Some(Steady {
-            least_slope: self.beta,
-            most_slope: self.beta,
-            reach: 0.0,
+    fn elementwise(&self) -> Option<Elementwise> {
+        Some(Elementwise {
+            min_slope: self.beta,
+            max_slope: self.beta,
+            max_offset: 0.0,
         })
     }
 
@@ -105,8 +105,8 @@ impl Transform for TsModel {
         multiply(block.scores, self.beta, logits);
     }
 
-    fn odds(&self, block: &Block<'_>, odds: &mut [f64]) {
-        softmax::tempered_odds(block.scores, block.classes, self.beta, odds);
+    fn unnormalised(&self, block: &Block<'_>, unnormalised: &mut [f64]) {
+        softmax::unnormalised_tempered(block.scores, block.classes, self.beta, unnormalised);
     }
 }
 

@@ -7,7 +7,7 @@ use super::ts;
 use crate::data::Dataset;
 use crate::error::Result;
 use crate::optim::StopReason;
-use crate::rank::Steady;
+use crate::rank::Elementwise;
 use crate::traits::{Calibrator, FitReport, Transform, Watch};
 
 /// Leaves scores as they are.
@@ -42,11 +42,11 @@ impl Transform for UncalibratedModel {
         false
     }
 
-    fn steady(&self) -> Option<Steady> {
-        Some(Steady {
-            least_slope: 1.0,
-            most_slope: 1.0,
-            reach: 0.0,
+    fn elementwise(&self) -> Option<Elementwise> {
+        Some(Elementwise {
+            min_slope: 1.0,
+            max_slope: 1.0,
+            max_offset: 0.0,
         })
     }
 

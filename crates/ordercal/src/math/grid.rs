@@ -230,7 +230,7 @@ impl Increasing {
         self.pieces[last + 1] = straight(value, slopes[last]);
     }
 
-    /// The same function, ready for [`odds`](Self::odds) to take the short way.
+    /// The same function, ready for [`unnormalised`](Self::unnormalised) to take the short way.
     #[must_use]
     pub(crate) fn with_exponentials(mut self) -> Self {
         let [inside @ .., above] = &mut self.pieces[1..] else {
@@ -268,34 +268,39 @@ impl Increasing {
     ///
     /// Inside the grid, e^f is that of the piece's first node times that of the little which is left; a row that
     /// reaches beyond it takes the long way.
-    pub(crate) fn odds(
+    pub(crate) fn unnormalised(
         &self,
         scores: &[f32],
         shifts: &[f64],
         places: &mut Places,
-        odds: &mut [f64],
+        unnormalised: &mut [f64],
     ) {
         place_all(&self.grid, scores, shifts, places);
         let classes = scores.len() / shifts.len();
         // Short rows go together, if they can.
-        if self.try_short_way(places, 0..scores.len(), odds) {
+        if self.try_short_way(places, 0..scores.len(), unnormalised) {
             return;
         }
-        for (row, odds) in odds.chunks_exact_mut(classes).enumerate() {
+        for (row, unnormalised) in unnormalised.chunks_exact_mut(classes).enumerate() {
             let here = row * classes..(row + 1) * classes;
-            if !self.try_short_way(places, here.clone(), odds) {
+            if !self.try_short_way(places, here.clone(), unnormalised) {
                 let (pieces, along) = (&places.pieces[here.clone()], &places.along[here.clone()]);
-                self.read_places(&scores[here], 0.0, pieces, along, odds);
-                softmax::odds_of_rows(odds, classes);
+                self.read_places(&scores[here], 0.0, pieces, along, unnormalised);
+                softmax::unnormalised_rows(unnormalised, classes);
             }
         }
     }
 
-    fn try_short_way(&self, places: &mut Places, here: Range<usize>, odds: &mut [f64]) -> bool {
+    fn try_short_way(
+        &self,
+        places: &mut Places,
+        here: Range<usize>,
+        unnormalised: &mut [f64],
+    ) -> bool {
         let pieces = &places.pieces[here.clone()];
         let possible = self.exponentials && all_inside(&self.grid, pieces);
         if possible {
-            exponentiate_all(&self.pieces, pieces, &mut places.along[here], odds);
+            exponentiate_all(&self.pieces, pieces, &mut places.along[here], unnormalised);
         }
         possible
     }
@@ -463,16 +468,16 @@ mod tests {
         scores[250] = f32::NEG_INFINITY;
         scores[350] = 2.0;
         let shifts = [0.0, 0.1, -0.2, 0.05];
-        let mut odds = vec![0.0; 400];
-        f.odds(&scores, &shifts, &mut places(400), &mut odds);
+        let mut unnormalised = vec![0.0; 400];
+        f.unnormalised(&scores, &shifts, &mut places(400), &mut unnormalised);
         let mut logits = vec![0.0; 400];
         f.read_all(&scores, &shifts, 0.0, &mut places(400), &mut logits);
-        for (odds, logits) in odds.chunks(100).zip(logits.chunks(100)) {
-            let factor = odds[0] / logits[0].exp();
-            for (odds, logit) in odds.iter().zip(logits) {
+        for (unnormalised, logits) in unnormalised.chunks(100).zip(logits.chunks(100)) {
+            let factor = unnormalised[0] / logits[0].exp();
+            for (unnormalised, logit) in unnormalised.iter().zip(logits) {
                 assert!(
-                    (odds - factor * logit.exp()).abs() <= 2e-12 * odds,
-                    "{odds} {logit}"
+                    (unnormalised - factor * logit.exp()).abs() <= 2e-12 * unnormalised,
+                    "{unnormalised} {logit}"
                 );
             }
         }
@@ -481,8 +486,8 @@ mod tests {
             let here = row * 100..(row + 1) * 100;
             let mut alone = vec![0.0; 100];
             let shift = &shifts[row..=row];
-            f.odds(&scores[here.clone()], shift, &mut places(100), &mut alone);
-            assert!(alone == odds[here], "row {row}");
+            f.unnormalised(&scores[here.clone()], shift, &mut places(100), &mut alone);
+            assert!(alone == unnormalised[here], "row {row}");
         }
     }
 
@@ -492,9 +497,9 @@ mod tests {
         // Each node, as the end of a piece and as the beginning of the next.
         let ends = (1..1024).flat_map(|k| [(k, 1.0), (k + 1, 0.0)]);
         let (pieces, mut along): (Vec<u32>, Vec<f64>) = ends.unzip();
-        let mut odds = vec![0.0; pieces.len()];
-        exponentiate_all(&f.pieces, &pieces, &mut along, &mut odds);
-        for pair in odds.windows(2) {
+        let mut unnormalised = vec![0.0; pieces.len()];
+        exponentiate_all(&f.pieces, &pieces, &mut along, &mut unnormalised);
+        for pair in unnormalised.windows(2) {
             // What `rank::distinct` allows for.
             let error = 1.0 / (1_u64 << 48) as f64;
             assert!(pair[0] <= pair[1] * (1.0 + error), "{pair:?}");

@@ -60,7 +60,7 @@ pub(crate) fn group(classes: usize) -> usize {
 
 vectorized! {
     /// Turns rows of 64-bit logits into e^(v − max) in place. Masked classes (`-inf`) become 0.
-    pub(crate) fn odds_of_rows(values: &mut [f64], classes: usize) {
+    pub(crate) fn unnormalised_rows(values: &mut [f64], classes: usize) {
         for values in values.chunks_mut(group(classes) * classes) {
             for row in values.chunks_exact_mut(classes) {
                 let top = largest(row);
@@ -77,21 +77,21 @@ vectorized! {
 }
 
 vectorized! {
-    /// The odds of rows of scores times β: what [`odds_of_rows`] makes of their products.
-    pub(crate) fn tempered_odds(scores: &[f32], classes: usize, beta: f64, odds: &mut [f64]) {
-        for (scores, odds) in scores.chunks_exact(classes).zip(odds.chunks_exact_mut(classes)) {
+    /// e^(βx − max βx) of each row of scores, as [`unnormalised_rows`] gives for the products.
+    pub(crate) fn unnormalised_tempered(scores: &[f32], classes: usize, beta: f64, unnormalised: &mut [f64]) {
+        for (scores, unnormalised) in scores.chunks_exact(classes).zip(unnormalised.chunks_exact_mut(classes)) {
             let top = beta * f64::from(top(scores));
             let logits = scores.iter().map(|&score| beta * f64::from(score) - top);
             if classes < SHORT {
-                odds.iter_mut().zip(logits).for_each(|(odds, logit)| *odds = logit);
+                unnormalised.iter_mut().zip(logits).for_each(|(unnormalised, logit)| *unnormalised = logit);
             } else {
-                odds.iter_mut().zip(logits).for_each(|(odds, logit)| *odds = exp_f64(logit));
+                unnormalised.iter_mut().zip(logits).for_each(|(unnormalised, logit)| *unnormalised = exp_f64(logit));
             }
         }
         if classes < SHORT {
             // All rows at once, so that they fill the vectors.
-            for odds in odds {
-                *odds = exp_f64(*odds);
+            for unnormalised in unnormalised {
+                *unnormalised = exp_f64(*unnormalised);
             }
         }
     }
@@ -99,8 +99,8 @@ vectorized! {
 
 vectorized! {
     /// Divides each row by its sum. Permuting a row permutes its result bit for bit: its sum is [exact](exact_sum).
-    pub(crate) fn normalise_rows(odds: &mut [f64], classes: usize) {
-        for row in odds.chunks_exact_mut(classes) {
+    pub(crate) fn normalise_rows(unnormalised: &mut [f64], classes: usize) {
+        for row in unnormalised.chunks_exact_mut(classes) {
             let top = largest(row);
             // Rounded to its multiples, a sum can come out below its largest number; a probability is never above 1.
             let scale = 1.0 / larger(exact_sum(row, top), top);
@@ -125,7 +125,7 @@ vectorized! {
 
 /// Logits to probabilities, in place.
 pub(crate) fn probabilities(values: &mut [f64]) {
-    odds_of_rows(values, values.len());
+    unnormalised_rows(values, values.len());
     normalise_rows(values, values.len());
 }
 
@@ -229,7 +229,7 @@ mod tests {
                 let (_, sum) = exponentials(row);
                 row.iter_mut().for_each(|v| *v *= 1.0 / sum);
             }
-            odds_of_rows(&mut all, classes);
+            unnormalised_rows(&mut all, classes);
             normalise_rows(&mut all, classes);
             assert!(all == alone);
         }

@@ -6,8 +6,8 @@ use crate::data::Dataset;
 use crate::math::exp::{exp_f32, ln_f64, multiplier_f64};
 use crate::math::grid::{Gathered, Grid, Increasing};
 use crate::math::simd::vectorized;
-use crate::nn::columns::{Columns, ROWS};
 use crate::nn::mlp::Shape;
+use crate::nn::transposed::{Activations, ROWS};
 use crate::rng::Rng;
 
 /// f̄′ on the grid: a network of one input, and its gradient.
@@ -26,7 +26,7 @@ pub(super) struct SlopeNetwork {
 /// Some neighbouring nodes.
 struct Stretch {
     /// Their places, scaled to −1..1, and what the network makes of them.
-    columns: Columns,
+    columns: Activations,
     gradient: Vec<f32>,
 }
 
@@ -48,7 +48,7 @@ impl SlopeNetwork {
         let nodes = grid.nodes();
         let place = |k: usize| (2.0 * k as f64 / grid.intervals as f64 - 1.0) as f32;
         let stretch = |first: usize| {
-            let mut columns = Columns::new(&shape);
+            let mut columns = Activations::new(&shape);
             for (offset, input) in columns.inputs_mut().iter_mut().enumerate() {
                 *input = place((first + offset).min(nodes - 1));
             }

@@ -1,7 +1,7 @@
 //! Rounding rows whose order cannot have changed but by rounding itself, without sorting them.
 //!
 //! Where every logit is an increasing function of its own score alone, two scores change places only if
-//! rounding errors are larger than what lies between their results. [`Steady::holds`] says, from how steep
+//! rounding errors are larger than what lies between their results. [`Elementwise::keeps_order`] says, from how steep
 //! the function is and from the row's extremes, that they are not: in 64 bits the results then have the order
 //! of the scores. Rounding to 32 bits never swaps two numbers, so what is left to look for are different
 //! scores with equal results, and those are found by a hash table instead of a sort.
@@ -16,13 +16,13 @@ use crate::real::Real;
 
 /// How a map's logits depend on scores, each on its own alone (and on what is the same for the whole row).
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Steady {
+pub struct Elementwise {
     /// The least that the logit grows by per unit of the score.
-    pub least_slope: f64,
+    pub min_slope: f64,
     /// The most.
-    pub most_slope: f64,
+    pub max_slope: f64,
     /// What is added to or taken from a score on the way is at most this.
-    pub reach: f64,
+    pub max_offset: f64,
 }
 
 /// What a 64-bit result may be off by, in units of the magnitudes it was computed from: 32 times the rounding
@@ -31,14 +31,14 @@ const ERROR: f64 = 1.0 / (1_u64 << 48) as f64;
 /// Neighbouring 32-bit floats differ by at least this share of the smaller one.
 const STEP: f64 = 1.0 / (1_u64 << 24) as f64;
 
-impl Steady {
+impl Elementwise {
     /// Whether different scores of these rows have results that differ the same way, in 64 bits.
-    pub(crate) fn holds(&self, scores: &[f32]) -> bool {
+    pub(crate) fn keeps_order(&self, scores: &[f32]) -> bool {
         let (smallest, largest) = extremes(scores);
         let (smallest, largest) = (f64::from(smallest), f64::from(largest));
-        let size = self.most_slope * (largest + self.reach);
+        let size = self.max_slope * (largest + self.max_offset);
         // Results beyond that would be held at the end of the range, several of them at one place.
-        size < 1e300 && self.least_slope * smallest * STEP >= 4.0 * ERROR * (size + 1.0)
+        size < 1e300 && self.min_slope * smallest * STEP >= 4.0 * ERROR * (size + 1.0)
     }
 }
 
@@ -69,7 +69,7 @@ vectorized! {
     }
 }
 
-/// Rounds results whose order is right; [`Twins`] then tells which rows rounding has broken.
+/// Rounds results whose order is right; [`TieDetector`] then tells which rows rounding has broken.
 pub(crate) fn round_all<T: Real>(kind: ScoreKind, values: &[f64], output: &mut [T]) {
     match kind {
         // As the softmax leaves them, they are within bounds.
@@ -83,7 +83,7 @@ pub(crate) fn round_all<T: Real>(kind: ScoreKind, values: &[f64], output: &mut [
 
 /// Finds different scores with equal results.
 #[derive(Debug, Clone)]
-pub(crate) struct Twins {
+pub(crate) struct TieDetector {
     slots: Vec<u16>,
     taken: Taken,
     /// The number of the row, counted modulo 255: a slot that says another one is free.
@@ -102,7 +102,7 @@ enum Taken {
 /// Rows of fewer classes make do with few slots.
 const LONG: usize = 200;
 
-impl Twins {
+impl TieDetector {
     pub(crate) fn new(classes: usize) -> Self {
         Self {
             slots: vec![0; classes],
@@ -117,7 +117,12 @@ impl Twins {
 
     /// Whether a row of results, rounded from ones in the order of `input`, has an equal pair where the
     /// input has none. In 64 bits nothing was rounded.
-    pub(crate) fn found<T: Real>(&mut self, kind: ScoreKind, input: &[f32], output: &[T]) -> bool {
+    pub(crate) fn has_new_tie<T: Real>(
+        &mut self,
+        kind: ScoreKind,
+        input: &[f32],
+        output: &[T],
+    ) -> bool {
         let Some(output) = T::narrow(output) else {
             return false;
         };
@@ -222,7 +227,7 @@ mod tests {
         let mut rng = Rng::new(81);
         let mut seen = [0, 0];
         for classes in [2, 5, 10, 100, 199, 200, 1000] {
-            let mut twins = Twins::new(classes);
+            let mut ties = TieDetector::new(classes);
             for _ in 0..200 {
                 let spread = classes * classes / 2 + 1;
                 let input: Vec<f32> = (0..classes).map(|_| rng.below(4 * spread) as f32).collect();
@@ -230,7 +235,7 @@ mod tests {
                 let output: Vec<f32> = input.iter().map(|v| (v / 4.0).ceil()).collect();
                 let pair = |i: usize, j: usize| output[i] == output[j] && input[i] != input[j];
                 let any = (0..classes).any(|i| (0..i).any(|j| pair(i, j)));
-                assert_eq!(twins.found(ScoreKind::Logits, &input, &output), any);
+                assert_eq!(ties.has_new_tie(ScoreKind::Logits, &input, &output), any);
                 seen[usize::from(any)] += 1;
             }
         }
@@ -241,12 +246,12 @@ mod tests {
     fn ties_masks_and_vanished_results_are_no_twins() {
         let input = [1.0, 1.0, f32::NEG_INFINITY, f32::NEG_INFINITY, -3.0, -4.0];
         let probs = [0.5_f32, 0.5, 0.0, 0.0, 0.0, 0.0];
-        let mut twins = Twins::new(6);
-        assert!(!twins.found(ScoreKind::Probs, &input, &probs));
-        assert!(twins.found(ScoreKind::Logits, &input, &probs));
+        let mut ties = TieDetector::new(6);
+        assert!(!ties.has_new_tie(ScoreKind::Probs, &input, &probs));
+        assert!(ties.has_new_tie(ScoreKind::Logits, &input, &probs));
         let masked = f32::NEG_INFINITY;
         let logits = [2.0, 2.0, masked, masked, -1.0, -2.0];
-        assert!(!twins.found(ScoreKind::Logits, &input, &logits));
+        assert!(!ties.has_new_tie(ScoreKind::Logits, &input, &logits));
     }
 
     #[test]
@@ -255,17 +260,17 @@ mod tests {
         let mut held = 0;
         for _ in 0..20_000 {
             let beta = 10_f64.powf(4.0 * rng.uniform() - 2.0);
-            let steady = Steady {
-                least_slope: beta,
-                most_slope: beta,
-                reach: 0.0,
+            let elementwise = Elementwise {
+                min_slope: beta,
+                max_slope: beta,
+                max_offset: 0.0,
             };
             let start = (10_f64.powf(8.0 * rng.uniform() - 5.0)) as f32;
             let mut row = [0.0_f32; 6];
             for (place, score) in row.iter_mut().enumerate() {
                 *score = f32::from_bits(start.to_bits() + place as u32);
             }
-            if steady.holds(&row) {
+            if elementwise.keeps_order(&row) {
                 held += 1;
                 let top = beta * f64::from(row[5]) + 1.0;
                 let probs = row.map(|v| exp_f64(beta * f64::from(v) - top));
@@ -280,22 +285,22 @@ mod tests {
 
     #[test]
     fn tiny_and_far_flung_scores_do_not_hold() {
-        let steady = Steady {
-            least_slope: 1.0,
-            most_slope: 1.0,
-            reach: 0.0,
+        let elementwise = Elementwise {
+            min_slope: 1.0,
+            max_slope: 1.0,
+            max_offset: 0.0,
         };
-        assert!(steady.holds(&[0.0, -3.0, 4.0, f32::NEG_INFINITY]));
+        assert!(elementwise.keeps_order(&[0.0, -3.0, 4.0, f32::NEG_INFINITY]));
         for row in [[1e-9_f32, 1.0], [1.0, 1e30], [f32::MIN_POSITIVE, 0.0]] {
-            assert!(!steady.holds(&row), "{row:?}");
+            assert!(!elementwise.keeps_order(&row), "{row:?}");
         }
         for (slope, row) in [(1.7e308, [0.9_f32, 1.0]), (1e300, [-1e30, -2e30])] {
-            let steep = Steady {
-                least_slope: slope,
-                most_slope: slope,
-                reach: 0.0,
+            let steep = Elementwise {
+                min_slope: slope,
+                max_slope: slope,
+                max_offset: 0.0,
             };
-            assert!(!steep.holds(&row), "{slope}");
+            assert!(!steep.keeps_order(&row), "{slope}");
         }
     }
 }
