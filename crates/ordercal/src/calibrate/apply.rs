@@ -7,7 +7,7 @@ use crate::data::{Dataset, ScoreKind, Scores};
 use crate::error::{Error, Result};
 use crate::math::softmax;
 use crate::rank::elementwise::{self, TieDetector};
-use crate::rank::{self, Elementwise, Repair, Sorter};
+use crate::rank::{self, Elementwise, OutputBounds, Repair, Sorter};
 use crate::real::Real;
 use crate::traits::Transform;
 
@@ -156,10 +156,11 @@ impl Workspace {
         kind: ScoreKind,
         output: &mut [T],
     ) {
+        let bounds = output_bounds::<T>(kind);
         // Short rows pass together; if not, one by one.
         let all = elementwise.keeps_order(scores);
         if all {
-            elementwise::round_all(kind, &self.values, output);
+            elementwise::round_all(&bounds, &self.values, output);
         }
         let classes = self.scratch.len();
         let rows = scores
@@ -170,11 +171,11 @@ impl Workspace {
             let rounded = all || {
                 let alone = elementwise.keeps_order(input);
                 if alone {
-                    elementwise::round_all(kind, &self.values[at..at + classes], output);
+                    elementwise::round_all(&bounds, &self.values[at..at + classes], output);
                 }
                 alone
             };
-            if !rounded || self.ties.has_new_tie(kind, input, output) {
+            if !rounded || self.ties.has_new_tie(&bounds, input, output) {
                 self.round_in_order(kind, scores, at, output);
             }
         }
@@ -195,11 +196,16 @@ impl Workspace {
             // The model did not ask for it.
             None => self.sorter.sort(input),
         };
-        if kind == ScoreKind::Probs {
-            rank::round_probs(input, order, values, &mut self.repair, output);
-        } else {
-            rank::round_logits(input, order, values, &mut self.repair, output);
-        }
+        let bounds = output_bounds::<T>(kind);
+        rank::round_in_order(&bounds, input, order, values, &mut self.repair, output);
+    }
+}
+
+/// What rounded results of a kind are bounded by.
+fn output_bounds<T: Real>(kind: ScoreKind) -> OutputBounds {
+    match kind {
+        ScoreKind::Probs => OutputBounds::probs::<T>(),
+        ScoreKind::Logits | ScoreKind::LogProbs => OutputBounds::logits::<T>(),
     }
 }
 

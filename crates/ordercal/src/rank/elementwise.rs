@@ -1,194 +1,157 @@
-//! Rounding rows whose order cannot have changed but by rounding itself, without sorting them.
+//! Rounding without a sort, for maps that transform each score by itself.
 //!
-//! Where every logit is an increasing function of its own score alone, two scores change places only if
-//! rounding errors are larger than what lies between their results. [`Elementwise::keeps_order`] says, from how steep
-//! the function is and from the row's extremes, that they are not: in 64 bits the results then have the order
-//! of the scores. Rounding to 32 bits never swaps two numbers, so what is left to look for are different
-//! scores with equal results, and those are found by a hash table instead of a sort.
+//! If every logit is an increasing function of its own score, only rounding errors can change the order of two classes.
+//! [`Elementwise::keeps_order`] compares those errors with the smallest possible step between results: where it
+//! answers yes, the 64-bit results are in the order of the scores. Rounding to 32 bits is monotone, so it can create
+//! ties but never swap two results, and [`TieDetector`] finds new ties with a hash table.
 
-// Equality to the last bit is what this is about.
+// Ties are equal to the last bit.
 #![allow(clippy::float_cmp)]
 
-use super::round::Bounds;
-use crate::data::ScoreKind;
+use super::round::OutputBounds;
+use crate::math::lanes;
 use crate::math::simd::vectorized;
 use crate::real::Real;
 
-/// How a map's logits depend on scores, each on its own alone (and on what is the same for the whole row).
+/// An increasing map of each score by itself, with bounds on its slope.
+///
+/// The logit of class k is f(x_k + c), where f is increasing and c is the same for all classes of a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Elementwise {
-    /// The least that the logit grows by per unit of the score.
+    /// A lower bound on the slope of f.
     pub min_slope: f64,
-    /// The most.
+    /// An upper bound on the slope of f.
     pub max_slope: f64,
-    /// What is added to or taken from a score on the way is at most this.
+    /// An upper bound on everything that is added to or subtracted from a score on the way to its logit.
     pub max_offset: f64,
 }
 
-/// What a 64-bit result may be off by, in units of the magnitudes it was computed from: 32 times the rounding
-/// error of a single operation, for a dozen operations and the exponential behind them.
+/// A bound on the rounding error of a 64-bit result, relative to the numbers it was computed from: 32 times the error of
+/// a single operation, enough for a dozen operations and an exponential.
 const ERROR: f64 = 1.0 / (1_u64 << 48) as f64;
-/// Neighbouring 32-bit floats differ by at least this share of the smaller one.
+/// Neighbouring 32-bit floats differ by at least this fraction of the smaller one.
 const STEP: f64 = 1.0 / (1_u64 << 24) as f64;
+/// Larger results might be clamped, several of them to the same number.
+const MAX_RESULT: f64 = 1e300;
 
 impl Elementwise {
-    /// Whether different scores of these rows have results that differ the same way, in 64 bits.
+    /// Whether the 64-bit results of these scores are certain to be in the order of the scores.
     pub(crate) fn keeps_order(&self, scores: &[f32]) -> bool {
         let (smallest, largest) = extremes(scores);
         let (smallest, largest) = (f64::from(smallest), f64::from(largest));
         let size = self.max_slope * (largest + self.max_offset);
-        // Results beyond that would be held at the end of the range, several of them at one place.
-        size < 1e300 && self.min_slope * smallest * STEP >= 4.0 * ERROR * (size + 1.0)
+        size < MAX_RESULT && self.min_slope * smallest * STEP >= 4.0 * ERROR * (size + 1.0)
     }
 }
 
 vectorized! {
-    /// The smallest magnitude that is not 0 and the largest that is finite.
+    /// The smallest nonzero and the largest finite magnitude.
     fn extremes(scores: &[f32]) -> (f32, f32) {
-        const LANES: usize = 16;
-        let (mut smallest, mut largest) = ([f32::INFINITY; LANES], [0.0_f32; LANES]);
-        let mut look = |lane: usize, score: f32| {
+        // Zeros and masked classes are left out.
+        let smaller = |least: f32, score: f32| {
             let magnitude = score.abs();
-            // Zeros and masked classes are left out.
-            let low = if magnitude > 0.0 { magnitude } else { f32::INFINITY };
-            let high = if magnitude < f32::INFINITY { magnitude } else { 0.0 };
-            smallest[lane] = if low < smallest[lane] { low } else { smallest[lane] };
-            largest[lane] = if high > largest[lane] { high } else { largest[lane] };
+            if magnitude > 0.0 && magnitude < least { magnitude } else { least }
         };
-        let mut chunks = scores.chunks_exact(LANES);
-        for chunk in &mut chunks {
-            for (lane, &score) in chunk.iter().enumerate() {
-                look(lane, score);
-            }
-        }
-        for (lane, &score) in chunks.remainder().iter().enumerate() {
-            look(lane, score);
-        }
-        let smallest = smallest.iter().copied().fold(f32::INFINITY, f32::min);
-        (smallest, largest.iter().copied().fold(0.0, f32::max))
+        let larger = |most: f32, score: f32| {
+            let magnitude = score.abs();
+            if magnitude < f32::INFINITY && magnitude > most { magnitude } else { most }
+        };
+        (
+            lanes::fold::<64, _, _>(scores, f32::INFINITY, smaller, f32::min),
+            lanes::fold::<64, _, _>(scores, 0.0, larger, f32::max),
+        )
     }
 }
 
-/// Rounds results whose order is right; [`TieDetector`] then tells which rows rounding has broken.
-pub(crate) fn round_all<T: Real>(kind: ScoreKind, values: &[f64], output: &mut [T]) {
-    match kind {
-        // As the softmax leaves them, they are within bounds.
-        ScoreKind::Probs => T::round_probs(values, output),
-        ScoreKind::Logits | ScoreKind::LogProbs => {
-            let bounds = Bounds::of_logits::<T>();
-            T::round_all(values, (bounds.lowest, bounds.highest), output);
-        }
-    }
+/// Rounds results that are in the order of their scores. Rows in which [`TieDetector`] then finds a new tie have to be
+/// rounded again, in order.
+pub(crate) fn round_all<T: Real>(bounds: &OutputBounds, values: &[f64], output: &mut [T]) {
+    T::round_all(values, (bounds.lowest, bounds.highest), output);
 }
 
-/// Finds different scores with equal results.
+/// Finds different scores whose results became equal.
 #[derive(Debug, Clone)]
 pub(crate) struct TieDetector {
-    slots: Vec<u16>,
-    taken: Taken,
-    /// The number of the row, counted modulo 255: a slot that says another one is free.
+    /// A hash of each result of the current row.
+    hashes: Vec<u16>,
+    /// The number of the last row that used a slot; with the number in it there is no need to clear the table.
+    slots: Vec<u8>,
+    /// The number of the current row, from 1 to 255 and then from 1 again.
     row: u8,
 }
 
-/// In which row each slot was last taken: few slots for short rows, which then stay in the first-level cache; more
-/// for long ones, so that not too many results share a slot by chance. Their number is known to the
-/// compiler, which leaves out the check of each index.
-#[derive(Debug, Clone)]
-enum Taken {
-    Few(Box<[u8; 4096]>),
-    Many(Box<[u8; 65536]>),
-}
-
-/// Rows of fewer classes make do with few slots.
-const LONG: usize = 200;
-
 impl TieDetector {
     pub(crate) fn new(classes: usize) -> Self {
+        // Few enough for the first-level cache if rows are short, enough to make chance collisions rare if they are long.
+        let slots = (64 * classes).next_power_of_two().clamp(4096, 65_536);
         Self {
-            slots: vec![0; classes],
-            taken: if classes < LONG {
-                Taken::Few(Box::new([0; 4096]))
-            } else {
-                Taken::Many(Box::new([0; 65536]))
-            },
+            hashes: vec![0; classes],
+            slots: vec![0; slots],
             row: 0,
         }
     }
 
-    /// Whether a row of results, rounded from ones in the order of `input`, has an equal pair where the
-    /// input has none. In 64 bits nothing was rounded.
+    /// Whether two classes with different scores have equal results.
+    ///
+    /// `output` was rounded from results in the order of `input`. 64-bit results were not rounded, so they have no new
+    /// ties.
     pub(crate) fn has_new_tie<T: Real>(
         &mut self,
-        kind: ScoreKind,
+        bounds: &OutputBounds,
         input: &[f32],
         output: &[T],
     ) -> bool {
-        let Some(output) = T::narrow(output) else {
+        let Some(output) = T::as_f32(output) else {
             return false;
-        };
-        let row = Row {
-            input,
-            output,
-            // Results that vanish may be equal.
-            least: match kind {
-                ScoreKind::Probs => f32::MIN_POSITIVE,
-                ScoreKind::Logits | ScoreKind::LogProbs => f32::MIN,
-            },
         };
         if self.row == u8::MAX {
             self.row = 0;
-            match &mut self.taken {
-                Taken::Few(taken) => taken.fill(0),
-                Taken::Many(taken) => taken.fill(0),
-            }
+            self.slots.fill(0);
         }
         self.row += 1;
-        match &mut self.taken {
-            Taken::Few(taken) => row.has_twins(self.row, &mut self.slots, taken),
-            Taken::Many(taken) => row.has_twins(self.row, &mut self.slots, taken),
-        }
-    }
-}
-
-struct Row<'a> {
-    input: &'a [f32],
-    output: &'a [f32],
-    least: f32,
-}
-
-impl Row<'_> {
-    #[inline(always)]
-    fn has_twins<const SLOTS: usize>(
-        &self,
-        number: u8,
-        slots: &mut [u16],
-        taken: &mut [u8; SLOTS],
-    ) -> bool {
-        spread(self.output, slots);
-        // Ties are looked up one by one, which is not worth it where there are many.
-        let mut left = 8 + self.input.len() / 16;
-        for (place, &slot) in slots.iter().enumerate() {
-            let slot = &mut taken[usize::from(slot) % SLOTS];
-            if *slot == number && self.is_shared(place) {
-                if left == 0 || self.has_twin(place) {
+        hash_all(output, &mut self.hashes);
+        let row = Rounded {
+            input,
+            output,
+            strict_from: bounds.strict_from as f32,
+        };
+        // Ties of the input are verified one by one. With many of them, rounding in order is faster.
+        let mut ties_left = 8 + input.len() / 16;
+        let mask = self.slots.len() - 1;
+        for (place, &hash) in self.hashes.iter().enumerate() {
+            let slot = &mut self.slots[usize::from(hash) & mask];
+            if *slot == self.row && row.repeats(place) {
+                if ties_left == 0 || row.is_new_tie(place) {
                     return true;
                 }
-                left -= 1;
+                ties_left -= 1;
             }
-            *slot = number;
+            *slot = self.row;
         }
         false
     }
+}
 
-    /// Whether a result that matters has been there before.
+/// A row before and after rounding.
+struct Rounded<'a> {
+    input: &'a [f32],
+    output: &'a [f32],
+    /// Smaller results may be equal.
+    strict_from: f32,
+}
+
+impl Rounded<'_> {
+    /// Whether an earlier class has the same result, and ties matter there.
     #[cold]
-    fn is_shared(&self, place: usize) -> bool {
+    fn repeats(&self, place: usize) -> bool {
         let value = self.output[place];
-        value >= self.least && count(&self.output[..place], value) > 0
+        value >= self.strict_from
+            && value > f32::NEG_INFINITY
+            && count(&self.output[..place], value) > 0
     }
 
-    /// Whether another score before has the same result.
-    fn has_twin(&self, place: usize) -> bool {
+    /// Whether an earlier class has the same result, but another score.
+    fn is_new_tie(&self, place: usize) -> bool {
         let (score, value) = (self.input[place], self.output[place]);
         let mut before = self.input[..place].iter().zip(self.output);
         before.any(|(&other, &result)| result == value && other != score)
@@ -196,18 +159,18 @@ impl Row<'_> {
 }
 
 vectorized! {
-    /// A slot for each value: equal values have equal ones.
-    fn spread(values: &[f32], slots: &mut [u16]) {
-        for (slot, &value) in slots.iter_mut().zip(values) {
-            *slot = (value.to_bits().wrapping_mul(0x9e37_79b1) >> 16) as u16;
+    /// Fibonacci hashing; equal values have equal hashes.
+    fn hash_all(values: &[f32], hashes: &mut [u16]) {
+        for (hash, &value) in hashes.iter_mut().zip(values) {
+            *hash = (value.to_bits().wrapping_mul(0x9e37_79b1) >> 16) as u16;
         }
     }
 }
 
 vectorized! {
-    /// How often a value is there.
+    /// How often a value occurs.
     fn count(values: &[f32], value: f32) -> u32 {
-        // No early end: the loop is short, and vectorised without one.
+        // Without an early exit, so that the loop is vectorised.
         let mut count = 0;
         for &other in values {
             count += u32::from(other == value);
@@ -223,9 +186,10 @@ mod tests {
     use crate::rng::Rng;
 
     #[test]
-    fn twins_are_those_that_all_pairs_show() {
+    fn new_ties_are_those_that_all_pairs_show() {
         let mut rng = Rng::new(81);
         let mut seen = [0, 0];
+        let logits = OutputBounds::logits::<f32>();
         for classes in [2, 5, 10, 100, 199, 200, 1000] {
             let mut ties = TieDetector::new(classes);
             for _ in 0..200 {
@@ -235,7 +199,7 @@ mod tests {
                 let output: Vec<f32> = input.iter().map(|v| (v / 4.0).ceil()).collect();
                 let pair = |i: usize, j: usize| output[i] == output[j] && input[i] != input[j];
                 let any = (0..classes).any(|i| (0..i).any(|j| pair(i, j)));
-                assert_eq!(ties.has_new_tie(ScoreKind::Logits, &input, &output), any);
+                assert_eq!(ties.has_new_tie(&logits, &input, &output), any);
                 seen[usize::from(any)] += 1;
             }
         }
@@ -243,35 +207,38 @@ mod tests {
     }
 
     #[test]
-    fn ties_masks_and_vanished_results_are_no_twins() {
-        let input = [1.0, 1.0, f32::NEG_INFINITY, f32::NEG_INFINITY, -3.0, -4.0];
+    fn ties_of_the_input_masks_and_vanished_results_are_not_new_ties() {
+        let masked = f32::NEG_INFINITY;
+        let input = [1.0, 1.0, masked, masked, -3.0, -4.0];
         let probs = [0.5_f32, 0.5, 0.0, 0.0, 0.0, 0.0];
         let mut ties = TieDetector::new(6);
-        assert!(!ties.has_new_tie(ScoreKind::Probs, &input, &probs));
-        assert!(ties.has_new_tie(ScoreKind::Logits, &input, &probs));
-        let masked = f32::NEG_INFINITY;
+        assert!(!ties.has_new_tie(&OutputBounds::probs::<f32>(), &input, &probs));
+        assert!(ties.has_new_tie(&OutputBounds::logits::<f32>(), &input, &probs));
         let logits = [2.0, 2.0, masked, masked, -1.0, -2.0];
-        assert!(!ties.has_new_tie(ScoreKind::Logits, &input, &logits));
+        assert!(!ties.has_new_tie(&OutputBounds::logits::<f32>(), &input, &logits));
+    }
+
+    fn linear(slope: f64) -> Elementwise {
+        Elementwise {
+            min_slope: slope,
+            max_slope: slope,
+            max_offset: 0.0,
+        }
     }
 
     #[test]
-    fn what_holds_is_in_order_in_64_bits() {
+    fn results_that_keep_their_order_are_in_order_in_64_bits() {
         let mut rng = Rng::new(82);
-        let mut held = 0;
+        let mut kept = 0;
         for _ in 0..20_000 {
             let beta = 10_f64.powf(4.0 * rng.uniform() - 2.0);
-            let elementwise = Elementwise {
-                min_slope: beta,
-                max_slope: beta,
-                max_offset: 0.0,
-            };
             let start = (10_f64.powf(8.0 * rng.uniform() - 5.0)) as f32;
             let mut row = [0.0_f32; 6];
             for (place, score) in row.iter_mut().enumerate() {
                 *score = f32::from_bits(start.to_bits() + place as u32);
             }
-            if elementwise.keeps_order(&row) {
-                held += 1;
+            if linear(beta).keeps_order(&row) {
+                kept += 1;
                 let top = beta * f64::from(row[5]) + 1.0;
                 let probs = row.map(|v| exp_f64(beta * f64::from(v) - top));
                 assert!(
@@ -280,27 +247,17 @@ mod tests {
                 );
             }
         }
-        assert!(held > 5000, "{held}");
+        assert!(kept > 5000, "{kept}");
     }
 
     #[test]
-    fn tiny_and_far_flung_scores_do_not_hold() {
-        let elementwise = Elementwise {
-            min_slope: 1.0,
-            max_slope: 1.0,
-            max_offset: 0.0,
-        };
-        assert!(elementwise.keeps_order(&[0.0, -3.0, 4.0, f32::NEG_INFINITY]));
+    fn tiny_and_huge_scores_may_change_places() {
+        assert!(linear(1.0).keeps_order(&[0.0, -3.0, 4.0, f32::NEG_INFINITY]));
         for row in [[1e-9_f32, 1.0], [1.0, 1e30], [f32::MIN_POSITIVE, 0.0]] {
-            assert!(!elementwise.keeps_order(&row), "{row:?}");
+            assert!(!linear(1.0).keeps_order(&row), "{row:?}");
         }
         for (slope, row) in [(1.7e308, [0.9_f32, 1.0]), (1e300, [-1e30, -2e30])] {
-            let steep = Elementwise {
-                min_slope: slope,
-                max_slope: slope,
-                max_offset: 0.0,
-            };
-            assert!(!steep.keeps_order(&row), "{slope}");
+            assert!(!linear(slope).keeps_order(&row), "{slope}");
         }
     }
 }
