@@ -1,7 +1,5 @@
 //! `diag`: one increasing function f̄ for all classes (Theorem 3 of the paper), fitted on a grid.
 
-use std::cell::RefCell;
-
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +10,7 @@ use super::network::{check_hidden, check_lambda};
 use super::ts;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
-use crate::math::grid::{Grid, Increasing, Places};
+use crate::math::grid::{Grid, Increasing};
 use crate::math::softmax;
 use crate::nn::input::InputKind;
 use crate::optim::Lbfgs;
@@ -156,7 +154,7 @@ impl DiagModel {
 
     fn new(classes: usize, input: InputKind, range: (f64, f64), slopes: Vec<f64>) -> Self {
         let grid = Grid::new(range.0, range.1, slopes.len() - 1);
-        let function = Increasing::new(grid, &slopes).with_exponentials();
+        let function = Increasing::new(grid, &slopes);
         let origin = function.at(0.0);
         let elementwise = Elementwise {
             min_slope: slopes.iter().copied().fold(f64::INFINITY, f64::min),
@@ -206,7 +204,7 @@ impl Transform for DiagModel {
     }
 
     fn reads_order(&self) -> bool {
-        needs_order(self.input)
+        self.input.needs_order()
     }
 
     fn elementwise(&self) -> Option<Elementwise> {
@@ -214,82 +212,12 @@ impl Transform for DiagModel {
     }
 
     fn logits(&self, block: &Block<'_>, logits: &mut [f64]) {
-        self.by_groups(block, logits, |scores, shifts, places, logits| {
-            self.function
-                .read_all(scores, shifts, self.origin, places, logits);
-        });
+        let mut shifts = vec![0.0; block.rows()];
+        self.input
+            .shifts(block.scores, block.classes, block.order, &mut shifts);
+        self.function
+            .read_rows(block.scores, &shifts, self.origin, logits);
     }
-
-    fn unnormalised(&self, block: &Block<'_>, unnormalised: &mut [f64]) {
-        self.by_groups(
-            block,
-            unnormalised,
-            |scores, shifts, places, unnormalised| {
-                self.function
-                    .unnormalised(scores, shifts, places, unnormalised);
-            },
-        );
-    }
-}
-
-impl DiagModel {
-    /// Works on a few rows at a time: `make` gets their scores, their shifts and room for their places.
-    fn by_groups(
-        &self,
-        block: &Block<'_>,
-        values: &mut [f64],
-        make: impl Fn(&[f32], &[f64], &mut Places, &mut [f64]),
-    ) {
-        thread_local! {
-            static ROOM: RefCell<Room> = RefCell::default();
-        }
-        let classes = self.classes;
-        let group = softmax::group(classes);
-        ROOM.with_borrow_mut(|room| {
-            room.places.resize(group * classes);
-            room.exponentials.resize(group * classes, 0.0);
-            room.shifts.resize(group, 0.0);
-            let groups = block.scores.chunks(group * classes);
-            let groups = groups.zip(values.chunks_mut(group * classes));
-            for (place, (scores, values)) in groups.enumerate() {
-                let shifts = &mut room.shifts[..scores.len() / classes];
-                match self.input {
-                    InputKind::Raw => shifts.fill(0.0),
-                    InputKind::LogSoftmax => {
-                        softmax::log_sums(scores, classes, &mut room.exponentials, shifts);
-                    }
-                    InputKind::Centred => {
-                        for (row, shift) in shifts.iter_mut().enumerate() {
-                            let row = place * group + row;
-                            *shift = row_shift(self.input, block.row(row), block.row_order(row));
-                        }
-                    }
-                }
-                make(scores, shifts, &mut room.places, values);
-            }
-        });
-    }
-}
-
-/// What a thread needs to work on a few rows, kept from call to call: to make it anew would take longer than some
-/// of the work.
-#[derive(Default)]
-struct Room {
-    places: Places,
-    exponentials: Vec<f32>,
-    shifts: Vec<f64>,
-}
-
-/// Whether a row's shift can only be computed from its sorted scores: a plain sum depends on the order of the
-/// classes.
-fn needs_order(kind: InputKind) -> bool {
-    kind == InputKind::Centred
-}
-
-fn row_shift(kind: InputKind, scores: &[f32], order: &[u32]) -> f64 {
-    let descending = order.iter().map(|&class| scores[class as usize]);
-    let possible = descending.take_while(|&score| score > f32::NEG_INFINITY);
-    kind.shift(&possible.collect::<Vec<f32>>())
 }
 
 impl Calibrator for Diag {
@@ -385,15 +313,22 @@ const MAX_INTERVALS: usize = 60_000;
 /// What each row is shifted by.
 fn shifts(data: &Dataset<'_>, kind: InputKind) -> Vec<f64> {
     let classes = data.classes();
-    let rows = data.scores().as_slice().par_chunks(classes);
-    if !needs_order(kind) {
-        return rows.map(|scores| kind.shift(scores)).collect();
-    }
-    rows.map_init(
-        || Sorter::new(classes),
-        |sorter, scores| row_shift(kind, scores, sorter.sort(scores)),
-    )
-    .collect()
+    let group = softmax::group(classes);
+    let mut shifts = vec![0.0; data.rows()];
+    let scores = data.scores().as_slice().par_chunks(group * classes);
+    shifts.par_chunks_mut(group).zip(scores).for_each_init(
+        || (Sorter::new(classes), Vec::new()),
+        |(sorter, order), (shifts, scores)| {
+            order.clear();
+            if kind.needs_order() {
+                for scores in scores.chunks_exact(classes) {
+                    order.extend_from_slice(sorter.sort(scores));
+                }
+            }
+            kind.shifts(scores, classes, order, shifts);
+        },
+    );
+    shifts
 }
 
 /// Changes of the loss below this share of it mean nothing.

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use crate::data::Dataset;
 use crate::math::exp::{exp_f32, ln_f64, multiplier_f64};
-use crate::math::grid::{Gathered, Grid, Increasing};
+use crate::math::grid::{Grid, Increasing, PieceGradients};
 use crate::math::simd::vectorized;
 use crate::nn::mlp::Shape;
 use crate::nn::transposed::{Activations, ROWS};
@@ -184,7 +184,7 @@ pub(super) struct Pass<'a> {
 
 /// One part's sums and scratch.
 struct Part {
-    gathered: Gathered,
+    gathered: PieceGradients,
     values: Vec<f64>,
     exponentials: Vec<f32>,
     nll: f64,
@@ -210,7 +210,7 @@ impl<'a> Pass<'a> {
             },
         );
         let part = || Part {
-            gathered: Gathered::new(grid),
+            gathered: PieceGradients::new(grid),
             values: vec![0.0; classes],
             exponentials: vec![0.0; classes],
             nll: 0.0,
@@ -264,7 +264,7 @@ impl<'a> Pass<'a> {
             });
         let (first, others) = self.parts.split_first_mut().expect("at least one part");
         first.nll += others.iter().map(|part| part.nll).sum::<f64>();
-        let others: Vec<&Gathered> = others.iter().map(|part| &part.gathered).collect();
+        let others: Vec<&PieceGradients> = others.iter().map(|part| &part.gathered).collect();
         first.gathered.merge(&others);
         self.nll = first.nll;
         let mut gradient = vec![0.0; slopes.len()];
@@ -292,7 +292,7 @@ vectorized! {
         function: &Increasing,
         values: &mut [f64],
         exponentials: &mut [f32],
-        gathered: &mut Gathered,
+        gathered: &mut PieceGradients,
     ) -> f64 {
         let classes = values.len();
         let all = rows.pieces.chunks_exact(classes).zip(rows.along.chunks_exact(classes));
