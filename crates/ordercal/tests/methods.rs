@@ -253,7 +253,7 @@ fn families_fit_what_temperature_scaling_cannot() {
             .with_optimizer(Adam::default().with_schedule(Schedule::Constant))
             .into(),
     ] {
-        let key = method.key();
+        let key = method.key().to_owned();
         let ours = nll(method);
         assert!(ours < ts - 0.01, "{key}: {ours} is no better than {ts}");
     }

@@ -11,7 +11,10 @@ use ordercal_testkit::rows::hostile;
 
 /// f(x) = S(x)⁻¹ U w(x), as in Theorem 1.
 fn theorem_1(x: &[f32], ties: &TieBreaker, w: impl Fn(&[f64], usize) -> f64) -> Vec<f64> {
-    let order = Sorter::with_ties(x.len(), ties.clone()).sort(x).to_vec();
+    let order = Sorter::with_ties(x.len(), ties.clone())
+        .unwrap()
+        .sort(x)
+        .to_vec();
     let y: Vec<f64> = order.iter().map(|&c| f64::from(x[c as usize])).collect();
     let mut stacked: Vec<f64> = (0..x.len()).map(|i| w(&y, i)).collect();
     reverse_cumsum(&mut stacked);

@@ -12,16 +12,15 @@ use crate::math::simd::vectorized;
 use crate::math::softmax;
 use crate::rank::{self, Sorter};
 
-/// How far a row of probabilities may be from a total of 1.
+/// How far the sum of a row of probabilities may be from 1.
 pub const NORMALISATION_TOLERANCE: f64 = 1e-3;
 
-/// An N×K matrix of scores, checked: finite or `-inf`, at least two classes, no row without a possible class.
+/// An N×K matrix of scores, validated: finite or `-inf`, at least two classes, no row with all classes masked.
 ///
-/// Stored row by row as `f32` logits or log-probabilities. Probabilities become log-probabilities with
-/// zeros clipped at the smallest normal `f32`. Where a conversion would make two different scores of a
-/// row equal (a `f64` logit rounded to `f32`, the logarithm of a tiny probability), they are kept apart
-/// by the fewest units in the last place, so the order of the *given* numbers is the order everything
-/// behind this type works with.
+/// Scores are stored row by row, as `f32` logits or log-probabilities. Probabilities are converted to
+/// log-probabilities; zeros are first replaced by the smallest normal `f32`. Where a conversion would make two
+/// different scores of a row equal (a `f64` logit rounded to `f32`, the logarithm of a tiny probability), they are
+/// kept apart by the fewest units in the last place. The ranking of each row is therefore that of the numbers given.
 ///
 /// ```
 /// use ndarray::array;
@@ -43,13 +42,16 @@ pub struct Scores<'a> {
 }
 
 impl<'a> Scores<'a> {
-    /// Checks `values` and converts them to `f32` logits or log-probabilities.
+    /// Validates `values` and converts them to `f32` logits or log-probabilities.
     ///
-    /// A row-major `f32` matrix of logits or log-probabilities is borrowed, not copied.
+    /// # Parameters
+    /// - `kind`: what the numbers are.
+    /// - `values`: N×K, a view or an owned array of `f32`, or a view of `f64`, `f16` or `bf16`. A row-major `f32`
+    ///   matrix of logits or log-probabilities is borrowed, not copied.
     ///
     /// # Errors
-    /// Names the first offending row and column: NaN, `+inf`, a negative probability, a row that does
-    /// not sum to 1 within [`NORMALISATION_TOLERANCE`], a row that is all `-inf`; no rows; one column.
+    /// There are no rows, or fewer than two columns. A score is NaN, `+inf` or a negative probability; a row does not
+    /// sum to 1 within [`NORMALISATION_TOLERANCE`], or is all `-inf`: the error names the first such row and column.
     pub fn new(kind: ScoreKind, values: impl Into<ScoreArray<'a>>) -> Result<Self> {
         let values = values.into();
         let (rows, classes) = values.dim();
@@ -161,23 +163,22 @@ impl<'a> Scores<'a> {
     }
 }
 
-/// Scores that are looked at together.
+/// Scores that are checked together.
 const CHECKED: usize = 16 * 1024;
 
 vectorized! {
-    /// Whether there is nothing to look at more closely: no NaN, no infinity.
     fn all_finite(values: &[f32]) -> bool {
-        let mut odd = false;
+        // Without an early exit, so that the loop is vectorised.
+        let mut all = true;
         for &value in values {
-            odd |= value.is_nan() | value.is_infinite();
+            all &= value.is_finite();
         }
-        !odd
+        all
     }
 }
 
-/// Checks one row of stored scores. Probabilities were checked in [`convert`], before their logarithm.
+/// Checks one row of stored scores. Probabilities were checked by [`convert`], before their logarithm was taken.
 fn check_row(kind: ScoreKind, row: usize, values: &[f32]) -> Result<()> {
-    let mut largest = (f32::NEG_INFINITY, 0);
     for (column, &value) in values.iter().enumerate() {
         if value.is_nan() {
             return Err(Error::NanScore { row, column });
@@ -186,16 +187,14 @@ fn check_row(kind: ScoreKind, row: usize, values: &[f32]) -> Result<()> {
             let value = f64::from(value);
             return Err(Error::ScoreTooLarge { row, column, value });
         }
-        if value > largest.0 {
-            largest = (value, column);
-        }
     }
-    if largest.0 == f32::NEG_INFINITY {
+    let top = rank::argmax(values);
+    if values[top] == f32::NEG_INFINITY {
         let last_column = values.len() - 1;
         return Err(Error::AllMasked { row, last_column });
     }
     if kind == ScoreKind::LogProbs {
-        check_total(kind, row, largest.1, softmax::log_sum_exp(values).exp())?;
+        check_total(kind, row, top, softmax::log_sum_exp(values).exp())?;
     }
     Ok(())
 }
@@ -243,9 +242,8 @@ fn convert<T: Copy + Sync>(
         .map_or(Ok(target), Err)
 }
 
-/// What can only be seen before the conversion: values out of `f32`'s range, and probabilities as such.
+/// Checks what is lost in the conversion: values outside the range of `f32`, and probabilities as such.
 fn check_wide(kind: ScoreKind, row: usize, values: &[f64]) -> Result<()> {
-    let mut largest = 0;
     for (column, &value) in values.iter().enumerate() {
         if value.is_nan() {
             return Err(Error::NanScore { row, column });
@@ -256,12 +254,9 @@ fn check_wide(kind: ScoreKind, row: usize, values: &[f64]) -> Result<()> {
         if kind == ScoreKind::Probs && value < 0.0 {
             return Err(Error::NegativeProbability { row, column, value });
         }
-        if value > values[largest] {
-            largest = column;
-        }
     }
     if kind == ScoreKind::Probs {
-        check_total(kind, row, largest, values.iter().sum())?;
+        check_total(kind, row, rank::argmax(values), values.iter().sum())?;
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
-//! Folding many numbers into one by several at a time.
+//! Folding a slice in several independent lanes, which the compiler turns into vector instructions.
 
-/// Folds values into `LANES` results side by side, and those into one.
+/// Folds values into `LANES` accumulators side by side, and those into one by halves.
 ///
-/// `LANES` should be several vectors wide: a result in a single vector waits for itself at every step. Which value goes
-/// into which lane depends on its place alone.
+/// `LANES` should be several vectors wide: with a single vector, each step would wait for the result of the step before.
+/// A value's lane depends on its position alone, so results do not depend on the instruction set.
 #[inline(always)]
 pub(crate) fn fold<const LANES: usize, T: Copy, S: Copy>(
     values: &[T],

@@ -173,6 +173,7 @@ fn solve(lower: [[f64; 3]; 3], right: [f64; 3]) -> [f64; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::models::one_vs_rest::logistic;
     use crate::rng::Rng;
 
     #[test]

@@ -7,8 +7,8 @@ use super::form::{Form, RowBlock};
 use crate::data::{Dataset, ScoreKind, Scores};
 use crate::error::{Error, Result};
 use crate::math::softmax;
-use crate::rank::distinct::{self, Twins};
-use crate::rank::{self, Repair, Sorter, Steady};
+use crate::rank::elementwise::{self, TieDetector};
+use crate::rank::{self, Elementwise, OutputBounds, Repair, Sorter};
 use crate::real::Real;
 
 /// Elements per block: the 64-bit logits, the order and the scores of a block stay in the second-level
@@ -22,7 +22,7 @@ struct Workspace {
     values: Vec<f64>,
     scratch: Vec<f64>,
     repair: Repair,
-    twins: Twins,
+    ties: TieDetector,
 }
 
 impl Workspace {
@@ -33,11 +33,11 @@ impl Workspace {
             values: Vec::new(),
             scratch: vec![0.0; classes],
             repair: Repair::default(),
-            twins: Twins::new(classes),
+            ties: TieDetector::new(classes),
         }
     }
 
-    /// What the model makes of a block of rows: by [`Form::logits`] or [`Form::odds`].
+    /// What the model makes of a block of rows: by [`Form::logits`] or [`Form::unnormalised`].
     fn values<M: Form>(
         &mut self,
         model: &M,
@@ -72,7 +72,7 @@ impl Workspace {
                 }
             }
             ScoreKind::Probs => {
-                self.values(model, scores, M::odds);
+                self.values(model, scores, M::unnormalised);
                 softmax::normalise_rows(&mut self.values, classes);
             }
         }
@@ -86,7 +86,7 @@ impl Workspace {
         kind: ScoreKind,
         output: &mut [T],
     ) {
-        let Some(steady) = model.steady() else {
+        let Some(elementwise) = model.elementwise() else {
             self.results(model, scores, kind);
             self.round(model, scores, kind, output);
             return;
@@ -95,7 +95,7 @@ impl Workspace {
         let group = softmax::group(model.classes()) * model.classes();
         for (scores, output) in scores.chunks(group).zip(output.chunks_mut(group)) {
             self.results(model, scores, kind);
-            self.round_steady(steady, scores, kind, output);
+            self.round_elementwise(elementwise, scores, kind, output);
         }
     }
 
@@ -120,17 +120,18 @@ impl Workspace {
     }
 
     /// Rounds rows that are in order but for rounding.
-    fn round_steady<T: Real>(
+    fn round_elementwise<T: Real>(
         &mut self,
-        steady: Steady,
+        elementwise: Elementwise,
         scores: &[f32],
         kind: ScoreKind,
         output: &mut [T],
     ) {
+        let bounds = output_bounds::<T>(kind);
         // Short rows pass together; if not, one by one.
-        let all = steady.holds(scores);
+        let all = elementwise.keeps_order(scores);
         if all {
-            distinct::round_all(kind, &self.values, output);
+            elementwise::round_all(&bounds, &self.values, output);
         }
         let classes = self.scratch.len();
         let rows = scores
@@ -139,13 +140,13 @@ impl Workspace {
         for (row, (input, output)) in rows.enumerate() {
             let at = row * classes;
             let rounded = all || {
-                let alone = steady.holds(input);
+                let alone = elementwise.keeps_order(input);
                 if alone {
-                    distinct::round_all(kind, &self.values[at..at + classes], output);
+                    elementwise::round_all(&bounds, &self.values[at..at + classes], output);
                 }
                 alone
             };
-            if !rounded || self.twins.found(kind, input, output) {
+            if !rounded || self.ties.has_new_tie(&bounds, input, output) {
                 self.round_in_order(kind, scores, at, output);
             }
         }
@@ -166,11 +167,16 @@ impl Workspace {
             // The model did not ask for it.
             None => self.sorter.sort(input),
         };
-        if kind == ScoreKind::Probs {
-            rank::round_probs(input, order, values, &mut self.repair, output);
-        } else {
-            rank::round_logits(input, order, values, &mut self.repair, output);
-        }
+        let bounds = output_bounds::<T>(kind);
+        rank::round_in_order(&bounds, input, order, values, &mut self.repair, output);
+    }
+}
+
+/// What rounded results of a kind are bounded by.
+fn output_bounds<T: Real>(kind: ScoreKind) -> OutputBounds {
+    match kind {
+        ScoreKind::Probs => OutputBounds::probs::<T>(),
+        ScoreKind::Logits | ScoreKind::LogProbs => OutputBounds::logits::<T>(),
     }
 }
 
@@ -299,7 +305,7 @@ mod tests {
         for classes in [2, 3, 10, 100, 300] {
             let slopes: Vec<f64> = (0..65).map(|_| 0.01 + rng.uniform()).collect();
             let diag = |kind| DiagModel::from_slopes(classes, kind, (-20.0, 3.0), slopes.clone());
-            // With so many nodes odds are taken the short way.
+            // With so many nodes the exponentials come from the table.
             let slopes = (0..4097).map(|_| 0.01 + rng.uniform()).collect();
             let fine = |kind, slopes| DiagModel::from_slopes(classes, kind, (-40.0, 3.0), slopes);
             let models = [

@@ -1,7 +1,7 @@
 //! What every form of model does: transform blocks of rows.
 
 use crate::math::softmax;
-use crate::rank::Steady;
+use crate::rank::Elementwise;
 
 /// Rows that a model transforms at once.
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +49,7 @@ pub(crate) trait Form {
 
     /// How each logit depends on its score, if on nothing else but what is the same for the whole row. Rows
     /// of such a model need not be sorted to keep their order.
-    fn steady(&self) -> Option<Steady> {
+    fn elementwise(&self) -> Option<Elementwise> {
         None
     }
 
@@ -67,8 +67,8 @@ pub(crate) trait Form {
     /// largest far from overflow and underflow.
     ///
     /// A form that has a shorter way to them than through its logits takes it here.
-    fn odds(&self, block: &RowBlock<'_>, odds: &mut [f64]) {
-        self.logits(block, odds);
-        softmax::odds_of_rows(odds, block.classes);
+    fn unnormalised(&self, block: &RowBlock<'_>, unnormalised: &mut [f64]) {
+        self.logits(block, unnormalised);
+        softmax::unnormalised_rows(unnormalised, block.classes);
     }
 }

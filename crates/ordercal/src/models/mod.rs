@@ -23,7 +23,7 @@ use ndarray::{Array2, ArrayView2, ArrayViewMut2};
 
 use crate::data::{ScoreKind, Scores};
 use crate::error::{Error, Result};
-use crate::rank::Steady;
+use crate::rank::Elementwise;
 use crate::real::Real;
 
 pub use chain::ChainModel;
@@ -32,7 +32,6 @@ pub(crate) use curves::Curve;
 pub use curves::{CurveKind, CurvesModel, CurvesParts};
 pub use custom::{CustomModel, Transform};
 pub use diag::DiagModel;
-pub(crate) use diag::{needs_order, row_shift};
 pub use ets::{EtsModel, EtsParts};
 pub use features::Features;
 pub(crate) use form::{Form, RowBlock};
@@ -145,8 +144,8 @@ impl Form for Model {
         each_form!(self, form => form.reads_order())
     }
 
-    fn steady(&self) -> Option<Steady> {
-        each_form!(self, form => form.steady())
+    fn elementwise(&self) -> Option<Elementwise> {
+        each_form!(self, form => form.elementwise())
     }
 
     fn function(&self, score: f64) -> Option<f64> {
@@ -157,8 +156,8 @@ impl Form for Model {
         each_form!(self, form => form.logits(block, logits))
     }
 
-    fn odds(&self, block: &RowBlock<'_>, odds: &mut [f64]) {
-        each_form!(self, form => form.odds(block, odds))
+    fn unnormalised(&self, block: &RowBlock<'_>, unnormalised: &mut [f64]) {
+        each_form!(self, form => form.unnormalised(block, unnormalised))
     }
 }
 

@@ -159,7 +159,7 @@ mod tests {
             let q = distribution(&mut rng, 9);
             let p = project(&scores, &q);
             for &level in &p {
-                let block: Vec<usize> = (0..9).filter(|&c| p[c] == level).collect();
+                let pool: Vec<usize> = (0..9).filter(|&c| p[c] == level).collect();
                 let mean = pool.iter().map(|&c| q[c]).sum::<f64>() / pool.len() as f64;
                 assert!((mean - level).abs() < 1e-12, "{q:?} {p:?}");
             }

@@ -8,7 +8,7 @@ use super::{check_beta, check_classes};
 use crate::error::Result;
 use crate::math::simd::vectorized;
 use crate::math::softmax;
-use crate::rank::Steady;
+use crate::rank::Elementwise;
 
 /// A fitted temperature.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -53,11 +53,11 @@ impl Form for TsModel {
         false
     }
 
-    fn steady(&self) -> Option<Steady> {
-        Some(Steady {
-            least_slope: self.beta,
-            most_slope: self.beta,
-            reach: 0.0,
+    fn elementwise(&self) -> Option<Elementwise> {
+        Some(Elementwise {
+            min_slope: self.beta,
+            max_slope: self.beta,
+            max_offset: 0.0,
         })
     }
 
@@ -69,8 +69,8 @@ impl Form for TsModel {
         multiply(block.scores, self.beta, logits);
     }
 
-    fn odds(&self, block: &RowBlock<'_>, odds: &mut [f64]) {
-        softmax::tempered_odds(block.scores, block.classes, self.beta, odds);
+    fn unnormalised(&self, block: &RowBlock<'_>, unnormalised: &mut [f64]) {
+        softmax::unnormalised_tempered(block.scores, block.classes, self.beta, unnormalised);
     }
 }
 

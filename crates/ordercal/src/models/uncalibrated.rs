@@ -6,7 +6,7 @@ use super::check_classes;
 use super::form::{Form, RowBlock};
 use super::parts::{ModelParts, PartsReader, Stored};
 use crate::error::Result;
-use crate::rank::Steady;
+use crate::rank::Elementwise;
 
 /// The identity.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,11 +39,11 @@ impl Form for UncalibratedModel {
         false
     }
 
-    fn steady(&self) -> Option<Steady> {
-        Some(Steady {
-            least_slope: 1.0,
-            most_slope: 1.0,
-            reach: 0.0,
+    fn elementwise(&self) -> Option<Elementwise> {
+        Some(Elementwise {
+            min_slope: 1.0,
+            max_slope: 1.0,
+            max_offset: 0.0,
         })
     }
 

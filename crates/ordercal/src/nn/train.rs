@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use super::head::{RowScratch, free_row, sorted_row};
 use super::mlp::{Buffers, Pass, Shape, Stretch};
-use super::{columns, narrow};
+use super::{narrow, transposed};
 use crate::error::Result;
 use crate::math::simd::vectorized;
 use crate::optim::adam::{AdamState, Rule, split};
@@ -119,7 +119,7 @@ impl NetworkLoss {
     /// Rows per piece.
     fn piece_rows(&self) -> usize {
         if self.is_narrow() {
-            columns::ROWS
+            transposed::ROWS
         } else {
             PIECE
         }

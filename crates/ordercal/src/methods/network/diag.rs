@@ -8,10 +8,11 @@ mod objective;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::math::grid::Grid;
+use crate::math::softmax;
 use crate::methods::networks::{check_lambda, layers};
 use crate::methods::temperature::fit_beta;
 use crate::methods::{Calibrator, Describe, FitReport, Fitted};
-use crate::models::{DiagModel, check_hidden, needs_order, row_shift};
+use crate::models::{DiagModel, check_hidden};
 use crate::nn::input::InputKind;
 use crate::optim::Lbfgs;
 use crate::optim::lbfgs::Step;
@@ -215,15 +216,22 @@ const MAX_INTERVALS: usize = 60_000;
 /// What each row is shifted by.
 fn shifts(data: &Dataset<'_>, kind: InputKind) -> Vec<f64> {
     let classes = data.classes();
-    let rows = data.scores().as_slice().par_chunks(classes);
-    if !needs_order(kind) {
-        return rows.map(|scores| kind.shift(scores)).collect();
-    }
-    rows.map_init(
-        || Sorter::new(classes),
-        |sorter, scores| row_shift(kind, scores, sorter.sort(scores)),
-    )
-    .collect()
+    let group = softmax::group(classes);
+    let mut shifts = vec![0.0; data.rows()];
+    let scores = data.scores().as_slice().par_chunks(group * classes);
+    shifts.par_chunks_mut(group).zip(scores).for_each_init(
+        || (Sorter::new(classes), Vec::new()),
+        |(sorter, order), (shifts, scores)| {
+            order.clear();
+            if kind.needs_order() {
+                for scores in scores.chunks_exact(classes) {
+                    order.extend_from_slice(sorter.sort(scores));
+                }
+            }
+            kind.shifts(scores, classes, order, shifts);
+        },
+    );
+    shifts
 }
 
 /// Changes of the loss below this share of it mean nothing.

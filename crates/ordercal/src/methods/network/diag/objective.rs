@@ -4,10 +4,10 @@ use rayon::prelude::*;
 
 use crate::data::Dataset;
 use crate::math::exp::{exp_f32, ln_f64, multiplier_f64};
-use crate::math::grid::{Gathered, Grid, Increasing};
+use crate::math::grid::{Grid, Increasing, PieceGradients};
 use crate::math::simd::vectorized;
-use crate::nn::columns::{Columns, ROWS};
 use crate::nn::mlp::Shape;
+use crate::nn::transposed::{Activations, ROWS};
 use crate::rng::Rng;
 
 /// f̄′ on the grid: a network of one input, and its gradient.
@@ -26,7 +26,7 @@ pub(super) struct SlopeNetwork {
 /// Some neighbouring nodes.
 struct Stretch {
     /// Their places, scaled to −1..1, and what the network makes of them.
-    columns: Columns,
+    columns: Activations,
     gradient: Vec<f32>,
 }
 
@@ -48,7 +48,7 @@ impl SlopeNetwork {
         let nodes = grid.nodes();
         let place = |k: usize| (2.0 * k as f64 / grid.intervals as f64 - 1.0) as f32;
         let stretch = |first: usize| {
-            let mut columns = Columns::new(&shape);
+            let mut columns = Activations::new(&shape);
             for (offset, input) in columns.inputs_mut().iter_mut().enumerate() {
                 *input = place((first + offset).min(nodes - 1));
             }
@@ -184,7 +184,7 @@ pub(super) struct Pass<'a> {
 
 /// One part's sums and scratch.
 struct Part {
-    gathered: Gathered,
+    gathered: PieceGradients,
     values: Vec<f64>,
     exponentials: Vec<f32>,
     nll: f64,
@@ -210,7 +210,7 @@ impl<'a> Pass<'a> {
             },
         );
         let part = || Part {
-            gathered: Gathered::new(grid),
+            gathered: PieceGradients::new(grid),
             values: vec![0.0; classes],
             exponentials: vec![0.0; classes],
             nll: 0.0,
@@ -264,7 +264,7 @@ impl<'a> Pass<'a> {
             });
         let (first, others) = self.parts.split_first_mut().expect("at least one part");
         first.nll += others.iter().map(|part| part.nll).sum::<f64>();
-        let others: Vec<&Gathered> = others.iter().map(|part| &part.gathered).collect();
+        let others: Vec<&PieceGradients> = others.iter().map(|part| &part.gathered).collect();
         first.gathered.merge(&others);
         self.nll = first.nll;
         let mut gradient = vec![0.0; slopes.len()];
@@ -292,7 +292,7 @@ vectorized! {
         function: &Increasing,
         values: &mut [f64],
         exponentials: &mut [f32],
-        gathered: &mut Gathered,
+        gathered: &mut PieceGradients,
     ) -> f64 {
         let classes = values.len();
         let all = rows.pieces.chunks_exact(classes).zip(rows.along.chunks_exact(classes));

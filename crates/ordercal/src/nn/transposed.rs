@@ -16,14 +16,14 @@ pub(crate) const LANES: usize = 16;
 
 /// What some rows need, unit by unit: `values[layer][unit * ROWS + row]`.
 #[derive(Debug, Clone)]
-pub(crate) struct Columns {
+pub(crate) struct Activations {
     /// The inputs, then every layer's values; of the last one first the outputs, then the gradient on them.
     values: Vec<Vec<f32>>,
     /// Gradients on the values of hidden layers.
     deltas: Vec<Vec<f32>>,
 }
 
-impl Columns {
+impl Activations {
     pub(crate) fn new(shape: &Shape) -> Self {
         let widths = |widths: &[usize]| widths.iter().map(|w| vec![0.0; w * ROWS]).collect();
         Self {
