@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods};
-use ordercal::models::TensorValues;
-use ordercal::{Real, ScoreKind, Scores};
+use ordercal::{Real, ScoreKind, Scores, TensorValues};
 use ordercal_io::{SavedModel, export_onnx, onnx_bytes};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};

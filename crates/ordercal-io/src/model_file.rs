@@ -10,8 +10,7 @@ use std::path::Path;
 
 use ::safetensors::SafeTensors;
 use ::safetensors::tensor::{Dtype, TensorView};
-use ordercal::models::{ModelParts, TensorValues};
-use ordercal::{FitReport, Method, Model};
+use ordercal::{FitReport, Method, Model, ModelParts, TensorValues};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};

@@ -1,7 +1,6 @@
 //! Models as ONNX: every form that has a graph passes the exporter's own check; the others are refused.
 
-use ordercal::models::{ChainModel, MixtureModel, OrderedModel};
-use ordercal::{Method, Model, Rng, ScoreKind, Sms};
+use ordercal::{ChainModel, Method, MixtureModel, Model, OrderedModel, Rng, ScoreKind, Sms};
 use ordercal_io::{Error, OnnxError, export_onnx, onnx_bytes};
 use ordercal_testkit::models::wild;
 use ordercal_testkit::rows::overconfident_data;

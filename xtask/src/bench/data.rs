@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use ndarray::Array2;
-use ordercal::models::UncalibratedModel;
-use ordercal::{Dataset, Model, ScoreKind};
+use ordercal::{Dataset, Model, ScoreKind, UncalibratedModel};
 use ordercal_io::{DataRef, OutputSpec, ScoreWriter, load};
 use ordercal_testkit::rows::overconfident_data;
 

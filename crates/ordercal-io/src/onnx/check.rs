@@ -130,7 +130,7 @@ fn sample(classes: usize, kind: ScoreKind) -> Vec<f32> {
 mod tests {
     use super::*;
     use crate::onnx::onnx_bytes;
-    use ordercal::models::TsModel;
+    use ordercal::TsModel;
 
     #[test]
     fn a_graph_of_another_model_is_found_out() {

@@ -9,8 +9,7 @@ mod linear;
 mod network;
 mod projected;
 
-use ordercal::models::ModelParts;
-use ordercal::{InputKind, ScoreKind};
+use ordercal::{InputKind, ModelParts, ScoreKind};
 
 use super::OnnxError;
 use super::graph::{Graph, Value};

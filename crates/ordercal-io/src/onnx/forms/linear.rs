@@ -1,6 +1,6 @@
 //! Linear maps: u + uD + b of a row's features u.
 
-use ordercal::models::{Features, LinearParts};
+use ordercal::{Features, LinearParts};
 
 use super::Rows;
 use crate::onnx::graph::{Graph, Value};

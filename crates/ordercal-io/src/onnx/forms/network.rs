@@ -1,7 +1,7 @@
 //! The network families: a perceptron on scaled scores, and for those that keep the order the way from
 //! multipliers of gaps to logits.
 
-use ordercal::models::{NetworkParts, Wiring};
+use ordercal::{NetworkParts, Wiring};
 
 use super::Rows;
 use crate::onnx::graph::{Graph, Value};

@@ -12,7 +12,7 @@
 //! have to end equal, too: their probabilities are put in the wrong order, smallest first, which leaves the
 //! regression nothing but to pool them.
 
-use ordercal::models::SLIVER;
+use ordercal::SLIVER;
 
 use super::{Rows, log_sum};
 use crate::onnx::graph::{Graph, Value};
@@ -155,8 +155,7 @@ fn level(graph: &mut Graph, half: usize, pairs: &Value) -> Value {
 mod tests {
     use super::*;
     use crate::onnx::interpreter::{self, Tensor};
-    use ordercal::Rng;
-    use ordercal::models::Projector;
+    use ordercal::{Projector, Rng};
 
     /// What the graph makes of rows that are sorted already.
     fn by_halves(rows: &[Vec<f32>]) -> Vec<f32> {
