@@ -3,7 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::onnx::OnnxError;
 use crate::source::Format;
 
 /// A result whose error is [`enum@Error`].
@@ -418,14 +417,6 @@ pub enum Error {
         /// What is wrong with it.
         message: String,
     },
-    /// A model that cannot be written as ONNX.
-    #[error("{}: {source}", path.display())]
-    Onnx {
-        /// The file that was not written.
-        path: PathBuf,
-        /// Why.
-        source: OnnxError,
-    },
 }
 
 /// Text out of a file as it may stand in a message: one line, and not a long one.
@@ -485,8 +476,7 @@ impl Error {
             | Self::WrongBlock { path, .. }
             | Self::NotAModel { path }
             | Self::NewerModel { path, .. }
-            | Self::DamagedModel { path, .. }
-            | Self::Onnx { path, .. } => path,
+            | Self::DamagedModel { path, .. } => path,
         }
     }
 

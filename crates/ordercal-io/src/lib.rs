@@ -9,7 +9,7 @@
 //! | `.parquet`, `.arrow`, `.feather` | the same columns, or a list column `logits` | yes |
 //! | `.p`, `.pkl` | numpy arrays in tuples, lists and dicts; nothing is run | no |
 //!
-//! [`SavedModel`] keeps a fitted model in a file of its own; [`export_onnx`] writes it for other programs to run.
+//! [`SavedModel`] keeps a fitted model in a file of its own.
 //!
 //! [`load`] takes a whole file into memory, [`RowReader`] goes through it in chunks, [`ScoreWriter`]
 //! writes chunk by chunk, and [`AtomicFile`] makes sure that no output is ever half there. Instead of
@@ -51,7 +51,6 @@ mod model_file;
 mod nearest;
 mod npy;
 mod npz;
-mod onnx;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod pickle;
@@ -69,7 +68,6 @@ pub use inspect::{Contents, SetInfo, inspect};
 pub use loaded::{LoadedData, load, load_pair};
 pub use model_file::{FORMAT_VERSION, SavedModel};
 pub use nearest::nearest;
-pub use onnx::{OnnxError, export_onnx, onnx_bytes};
 pub use reader::{LabelNeed, ReadOptions, RowReader};
 pub use rows::{Rows, ScoreMatrix};
 pub use source::{DataRef, Format};

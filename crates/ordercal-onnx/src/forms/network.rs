@@ -4,7 +4,7 @@
 use ordercal::{NetworkParts, Wiring};
 
 use super::Rows;
-use crate::onnx::graph::{Graph, Value};
+use crate::graph::{Graph, Value};
 
 /// The logits.
 pub fn logits(graph: &mut Graph, rows: &Rows, parts: &NetworkParts) -> Value {

@@ -1,7 +1,7 @@
 //! Models as ONNX: every form that has a graph passes the exporter's own check; the others are refused.
 
-use ordercal::{ChainModel, Method, MixtureModel, Model, OrderedModel, Rng, ScoreKind, Sms};
-use ordercal_io::{Error, OnnxError, export_onnx, onnx_bytes};
+use ordercal::{ChainModel, Method, MixtureModel, Model, OrderedModel, Rng, ScoreKind};
+use ordercal_onnx::{OnnxError, onnx_bytes};
 use ordercal_testkit::models::wild;
 use ordercal_testkit::rows::overconfident_data;
 
@@ -85,27 +85,4 @@ fn projections_of_any_number_of_classes_pass_their_check() {
         let written = onnx_bytes(&model, ScoreKind::Logits);
         assert!(written.is_ok(), "{classes}: {:?}", written.err());
     }
-}
-
-#[test]
-fn what_is_refused_leaves_no_file() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("m.onnx");
-    let model = fit(Method::from_key("isotonic").unwrap(), 4);
-    let refused = export_onnx(&model, ScoreKind::Logits, &path).unwrap_err();
-    let Error::Onnx { source, .. } = refused else {
-        panic!("{refused}");
-    };
-    assert!(matches!(source, OnnxError::NoForm { .. }), "{source}");
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
-}
-
-#[test]
-fn a_file_is_written_whole() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("m.onnx");
-    let model = fit(Sms::default(), 4);
-    export_onnx(&model, ScoreKind::Logits, &path).unwrap();
-    let bytes = onnx_bytes(&model, ScoreKind::Logits).unwrap();
-    assert!(std::fs::read(&path).unwrap() == bytes);
 }

@@ -3,7 +3,7 @@
 use ordercal::{Features, LinearParts};
 
 use super::Rows;
-use crate::onnx::graph::{Graph, Value};
+use crate::graph::{Graph, Value};
 
 /// The logits. Features and the product with D are in 32 bits, as in the library.
 pub fn logits(graph: &mut Graph, rows: &Rows, parts: &LinearParts) -> Value {

@@ -3,7 +3,7 @@
 use ordercal::InputKind;
 
 use super::Rows;
-use crate::onnx::graph::{Graph, Value};
+use crate::graph::{Graph, Value};
 
 /// f̄ of every shifted score. On piece k, at u steps from its anchoring node,
 /// f̄ = value_k + h·u·(slope_k + u/2·change_k); the pieces at either end are straight.

@@ -1,7 +1,7 @@
 //! Tensors of the four element types in use.
 
 use super::Failure;
-use crate::onnx::proto::{BOOL, DOUBLE, FLOAT, INT64, TensorProto};
+use crate::proto::{BOOL, DOUBLE, FLOAT, INT64, TensorProto};
 
 /// The elements of a tensor, row by row.
 #[derive(Debug, Clone, PartialEq)]

@@ -15,7 +15,7 @@
 use ordercal::SLIVER;
 
 use super::{Rows, log_sum};
-use crate::onnx::graph::{Graph, Value};
+use crate::graph::{Graph, Value};
 
 /// The logits of the projected model, given those of the free one.
 pub fn logits(graph: &mut Graph, rows: &Rows, inner: &Value, beta: f64) -> Value {
@@ -154,7 +154,7 @@ fn level(graph: &mut Graph, half: usize, pairs: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::onnx::interpreter::{self, Tensor};
+    use crate::interpreter::{self, Tensor};
     use ordercal::{Projector, Rng};
 
     /// What the graph makes of rows that are sorted already.

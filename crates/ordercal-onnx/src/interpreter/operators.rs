@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Failure;
 use super::tensor::{Elements, Tensor, common_shape};
-use crate::onnx::proto::{DOUBLE, FLOAT, INT64};
+use crate::proto::{DOUBLE, FLOAT, INT64};
 
 type Outcome = Result<Tensor, Failure>;
 

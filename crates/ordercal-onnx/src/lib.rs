@@ -14,14 +14,10 @@ mod graph;
 mod interpreter;
 mod proto;
 
-use std::path::Path;
-
 use ordercal::{Model, ScoreKind};
 use prost::Message;
 use thiserror::Error;
 
-use crate::atomic::write_atomically;
-use crate::error::{Error, Result};
 use graph::{Graph, Value};
 
 /// The largest difference between a probability from the graph and from the model.
@@ -60,7 +56,7 @@ pub enum OnnxError {
 /// let logits = array![[4.0_f32, 1.0], [0.5, 3.0], [2.0, 1.0]];
 /// let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &[0, 1, 1])?;
 /// let fitted = Method::from_key("ts")?.fit(&data)?;
-/// let bytes = ordercal_io::onnx_bytes(&fitted.model, ScoreKind::Logits)?;
+/// let bytes = ordercal_onnx::onnx_bytes(&fitted.model, ScoreKind::Logits)?;
 /// assert!(!bytes.is_empty());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -84,16 +80,4 @@ pub fn onnx_bytes(model: &Model, kind: ScoreKind) -> Result<Vec<u8>, OnnxError> 
     let bytes = graph.into_model(classes, &about, &metadata).encode_to_vec();
     check::check(&bytes, model, kind)?;
     Ok(bytes)
-}
-
-/// Writes a model as an ONNX file; the file is whole and checked, or not there.
-///
-/// # Errors
-/// As [`onnx_bytes`], or if the file cannot be written.
-pub fn export_onnx(model: &Model, kind: ScoreKind, path: &Path) -> Result<()> {
-    let bytes = onnx_bytes(model, kind).map_err(|source| Error::Onnx {
-        path: path.to_path_buf(),
-        source,
-    })?;
-    write_atomically(path, &bytes)
 }

@@ -7,7 +7,7 @@ use prost::Message;
 
 use super::interpreter::{self, Tensor};
 use super::{OnnxError, TOLERANCE};
-use crate::onnx::proto::ModelProto;
+use crate::proto::ModelProto;
 
 /// Sample rows; fewer where rows are wide.
 const CELLS: usize = 40_000;
@@ -129,7 +129,7 @@ fn sample(classes: usize, kind: ScoreKind) -> Vec<f32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::onnx::onnx_bytes;
+    use crate::onnx_bytes;
     use ordercal::TsModel;
 
     #[test]
