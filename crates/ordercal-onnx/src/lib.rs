@@ -1,45 +1,53 @@
 //! Fitted models as ONNX files, to be run wherever the classifier runs.
 //!
-//! The graph has one input, `scores` (N×K, 32-bit floats, N free), and two outputs of the same shape,
-//! `probabilities` and `logits`. Scores may be masked with `-inf`. Order-preserving models keep every
-//! prediction: the top class of a row stays strictly on top, and no two classes change places; classes
-//! whose results differ by less than 32 bits can show may come out equal, which [`Model::apply`] avoids.
+//! The graph has one input, `scores` (N×K 32-bit floats, N free), and two outputs of the same shape,
+//! `probabilities` and `logits`. A score of `-inf` masks a class. The graph of an order-preserving model keeps
+//! every prediction: the top class of a row stays strictly on top, and no two classes change places. Classes
+//! whose results are closer than 32 bits can tell apart may come out equal, which [`Model::apply`] avoids.
 //!
-//! Nothing is written unchecked: the bytes are read back and run node by node on sample rows, and must
-//! give what the model gives.
+//! Every export is checked: the bytes are decoded and run by an interpreter that shares no code with the library,
+//! on sample rows with ties, masked classes and extreme scores, and must agree with the model.
+//!
+//! ```
+//! use ordercal::{Model, ScoreKind, TsModel};
+//!
+//! let model = Model::from(TsModel::new(10, 0.5));
+//! let bytes = ordercal_onnx::onnx_bytes(&model, ScoreKind::Logits)?;
+//! // Write `bytes` to a file such as `calibrator.onnx`.
+//! assert!(bytes.len() > 100);
+//! # Ok::<(), ordercal_onnx::OnnxError>(())
+//! ```
 
 mod check;
 mod forms;
+mod functions;
 mod graph;
 mod interpreter;
 mod proto;
+mod scores;
 
 use ordercal::{Model, ScoreKind};
 use prost::Message;
 use thiserror::Error;
 
+use forms::ToGraph;
 use graph::{Graph, Value};
+use scores::{GraphScores, write_outputs};
 
-/// The largest difference between a probability from the graph and from the model.
+/// The largest difference allowed between a probability from the graph and from the model.
 pub const TOLERANCE: f32 = 1e-5;
 
-/// Why a model cannot be written as ONNX.
+/// Why a model cannot be exported.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum OnnxError {
-    /// A form of model that has no graph.
-    #[error(
-        "models of the form `{form}` cannot be written as ONNX; those of ts, ets, diag, oi, op, vs, ms-odir, \
-         dir-odir, svs, sms and unconstrained can"
-    )]
-    NoForm {
-        /// The form.
-        form: &'static str,
-    },
+    /// The model, or one inside it, was not made by a method of the library.
+    #[error("models of calibrators that are not built in cannot be exported as ONNX")]
+    NotExportable,
     /// The graph and the model disagree.
-    #[error("the graph does not pass its check, so nothing was written: {what}")]
+    #[error("the ONNX graph does not agree with the model, so it was not written: {what}")]
     CheckFailed {
-        /// Where.
+        /// Where they differ.
         what: String,
     },
     /// The model cannot be applied to the sample rows.
@@ -47,7 +55,9 @@ pub enum OnnxError {
     Model(#[from] ordercal::Error),
 }
 
-/// The bytes of an ONNX file for a model whose input are scores of the given kind, checked.
+/// The bytes of an ONNX file that computes what the model does, checked against it.
+///
+/// `kind` is what the graph's input will be: logits, log-probabilities or probabilities.
 ///
 /// ```
 /// use ndarray::array;
@@ -55,22 +65,23 @@ pub enum OnnxError {
 ///
 /// let logits = array![[4.0_f32, 1.0], [0.5, 3.0], [2.0, 1.0]];
 /// let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &[0, 1, 1])?;
-/// let fitted = Method::from_key("ts")?.fit(&data)?;
+/// let fitted = Method::from_key("isotonic")?.fit(&data)?;
 /// let bytes = ordercal_onnx::onnx_bytes(&fitted.model, ScoreKind::Logits)?;
 /// assert!(!bytes.is_empty());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors
-/// If the model has no such form, or its graph does not pass the check.
+/// [`OnnxError::NotExportable`] for a model that is not the library's own, [`OnnxError::CheckFailed`] if the graph
+/// and the model disagree on a sample row.
 pub fn onnx_bytes(model: &Model, kind: ScoreKind) -> Result<Vec<u8>, OnnxError> {
     let classes = model.classes();
     let keep_order = model.order_preserving();
     let mut graph = Graph::default();
     let input = Value::input("scores");
-    let rows = forms::read(&mut graph, &input, kind, classes);
-    let logits = forms::logits(&mut graph, &model.to_parts(), &rows)?;
-    forms::finish(&mut graph, &input, &rows, &logits, keep_order);
+    let scores = GraphScores::read(&mut graph, &input, kind, classes);
+    let logits = model.to_graph(&mut graph, &scores)?;
+    write_outputs(&mut graph, &input, &scores, &logits, keep_order);
     let about = format!("Calibrates {kind} of {classes} classes");
     let metadata = [
         ("classes", classes.to_string()),

@@ -36,6 +36,14 @@ impl Tensor {
         }
     }
 
+    /// The elements, if they are 64-bit floats.
+    pub fn as_f64(&self) -> Result<&[f64], Failure> {
+        match &self.elements {
+            Elements::F64(values) => Ok(values),
+            _ => Err("64-bit floats are needed".to_owned()),
+        }
+    }
+
     /// The elements, if they are integers.
     pub fn as_i64(&self) -> Result<&[i64], Failure> {
         match &self.elements {
