@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::source::Format;
+use crate::formats::Format;
 
 /// A result whose error is [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -43,7 +43,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// The endings that are known here.
-        hint: &'static str,
+        hint: String,
     },
     /// This build was made without the code for the format.
     #[error("{}: this build cannot handle {format} files; rebuild it with the feature `{feature}`", path.display())]

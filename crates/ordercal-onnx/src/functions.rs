@@ -86,11 +86,7 @@ impl Graph {
     /// The inverse of [`gather_columns`](Self::gather_columns) for a permutation of the columns; the values of
     /// `like` do not matter, only its shape.
     pub fn scatter_columns(&mut self, like: &Value, columns: &Value, values: &Value) -> Value {
-        self.op_with(
-            "ScatterElements",
-            &[like, columns, values],
-            &[("axis", 1)],
-        )
+        self.op_with("ScatterElements", &[like, columns, values], &[("axis", 1)])
     }
 
     /// The elements of a list at the given places.

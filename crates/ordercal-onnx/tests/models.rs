@@ -20,7 +20,10 @@ fn every_method_passes_the_check() {
                 for kind in [ScoreKind::Logits, ScoreKind::LogProbs, ScoreKind::Probs] {
                     let written = onnx_bytes(&model, kind);
                     let failed = written.err();
-                    assert!(failed.is_none(), "{key}, {classes} classes, {kind}: {failed:?}");
+                    assert!(
+                        failed.is_none(),
+                        "{key}, {classes} classes, {kind}: {failed:?}"
+                    );
                 }
             }
         }

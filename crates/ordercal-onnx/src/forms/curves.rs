@@ -15,14 +15,19 @@ impl ToGraph for CurvesModel {
     fn to_graph(&self, graph: &mut Graph, scores: &GraphScores) -> Result<Value, OnnxError> {
         let parts = self.to_parts();
         let knots = Knots::new(graph, &parts.knots, &parts.x, &parts.y);
-        Ok(one_vs_rest::logits(graph, scores, parts.share, |graph, log_odds| {
-            let p = graph.logistic(log_odds);
-            let below = knots.count_below(graph, &p);
-            match parts.kind {
-                CurveKind::Steps => knots.step(graph, &below),
-                CurveKind::Lines => knots.line(graph, &p, &below),
-            }
-        }))
+        Ok(one_vs_rest::logits(
+            graph,
+            scores,
+            parts.share,
+            |graph, log_odds| {
+                let p = graph.logistic(log_odds);
+                let below = knots.count_below(graph, &p);
+                match parts.kind {
+                    CurveKind::Steps => knots.step(graph, &below),
+                    CurveKind::Lines => knots.line(graph, &p, &below),
+                }
+            },
+        ))
     }
 }
 
