@@ -6,26 +6,23 @@ use ordercal::ScoreKind;
 
 use crate::archive::{Archive, list};
 use crate::array::{AnyArray, Values};
+use crate::array_reader::ArrayReader;
 use crate::bundle;
+use crate::data_ref::DataRef;
 use crate::error::{Error, Result};
-use crate::npy::Npy;
-use crate::npz::Npz;
-use crate::pickle::Pickle;
-use crate::raw::ArrayReader;
+use crate::formats::{Format, Reading};
 use crate::reader::{LabelNeed, ReadOptions};
-use crate::safetensors::Safetensors;
-use crate::source::{DataRef, Format};
 
 /// Some rows as they are in the file; labels are not decoded yet.
 #[derive(Debug)]
-pub(crate) struct Block {
+pub(crate) struct RawRows {
     /// N×K, floats.
     pub(crate) scores: AnyArray,
     pub(crate) labels: Option<AnyArray>,
     pub(crate) weights: Option<AnyArray>,
 }
 
-impl Block {
+impl RawRows {
     /// Adds the rows of the next block of the same source.
     pub(crate) fn append(&mut self, more: Self) {
         self.scores.append(more.scores);
@@ -41,14 +38,14 @@ impl Block {
 }
 
 /// Something that gives rows from the first to the last.
-pub(crate) trait BlockSource: Send {
+pub(crate) trait RowSource: Send {
     /// At most `max` rows; `None` after the last.
-    fn next_block(&mut self, max: usize) -> Result<Option<Block>>;
+    fn next_rows(&mut self, max: usize) -> Result<Option<RawRows>>;
 }
 
 /// A source and what is known of it before the first row.
 pub(crate) struct Opened {
-    pub(crate) source: Box<dyn BlockSource>,
+    pub(crate) source: Box<dyn RowSource>,
     pub(crate) kind: ScoreKind,
     pub(crate) classes: usize,
     pub(crate) rows: Option<usize>,
@@ -60,46 +57,27 @@ pub(crate) struct Opened {
 /// Opens the data by the file's ending.
 pub(crate) fn open(data: &DataRef, options: &ReadOptions) -> Result<Opened> {
     let path = data.path();
-    match Format::of(path)? {
-        Format::Npy => open_npy(data, options),
-        Format::Npz => open_bundle(data, options, &Npz::open(path)?, None),
-        Format::Safetensors => {
-            let file = Safetensors::open(path)?;
-            let names = file.class_names().map(<[String]>::to_vec);
-            open_bundle(data, options, &file, names)
-        }
-        Format::Pickle => open_bundle(data, options, &Pickle::open(path)?, None),
-        format @ (Format::Csv | Format::CsvGz) => {
-            crate::csv::open(data, options, format == Format::CsvGz)
-        }
-        #[cfg(feature = "parquet")]
-        Format::Parquet => crate::parquet::open(data, options),
-        #[cfg(feature = "parquet")]
-        Format::Arrow => crate::arrow::open(data, options),
-        #[cfg(not(feature = "parquet"))]
-        format @ (Format::Parquet | Format::Arrow) => Err(Error::FeatureOff {
-            path: path.to_path_buf(),
-            format,
-            feature: "parquet",
-        }),
+    match Format::of(path)?.codec().read {
+        Reading::Array(open) => open_array(data, options, &*open(path)?),
+        Reading::Archive(open) => open_archive(data, options, &*open(path)?),
+        Reading::Table { open, .. } => open(data, options),
     }
 }
 
-/// A `.npy` file is scores and nothing else; labels, if needed, must come from another file.
-fn open_npy(data: &DataRef, options: &ReadOptions) -> Result<Opened> {
+/// A file with one array holds scores and nothing else; labels, if needed, must come from another file.
+fn open_array(data: &DataRef, options: &ReadOptions, file: &dyn Archive) -> Result<Opened> {
     let path = data.path();
     if let Some(split) = data.split() {
         return Err(bundle::unknown_split(path, split, Vec::new()));
     }
-    let file = Npy::open(path)?;
     if options.labels == LabelNeed::Required {
         return Err(Error::NoLabels {
             path: path.to_path_buf(),
-            expected: "a second file with the labels (a .npy file holds one array)".into(),
+            expected: "a second file with the labels (this one holds a single array)".into(),
             present: list(file.entries().iter().map(|e| e.describe())),
         });
     }
-    open_arrays(ArrayBlocks {
+    open_arrays(ArraySource {
         scores: file.reader(0)?,
         labels: None,
         weights: None,
@@ -110,12 +88,7 @@ fn open_npy(data: &DataRef, options: &ReadOptions) -> Result<Opened> {
     })
 }
 
-fn open_bundle(
-    data: &DataRef,
-    options: &ReadOptions,
-    file: &dyn Archive,
-    class_names: Option<Vec<String>>,
-) -> Result<Opened> {
+fn open_archive(data: &DataRef, options: &ReadOptions, file: &dyn Archive) -> Result<Opened> {
     let path = data.path();
     let pick = bundle::pick(
         path,
@@ -124,22 +97,18 @@ fn open_bundle(
         options.kind,
         options.labels,
     )?;
-    let labels = pick
-        .set
-        .labels
-        .filter(|_| options.labels != LabelNeed::Ignored);
-    let weights = pick
-        .set
-        .weights
-        .filter(|_| options.labels != LabelNeed::Ignored);
+    let reader = |index: Option<usize>| match index {
+        Some(index) if options.labels != LabelNeed::Ignored => file.reader(index).map(Some),
+        _ => Ok(None),
+    };
     let class_names = match pick.set.class_names {
         Some(index) => Some(read_names(file.reader(index)?)?),
-        None => class_names,
+        None => file.class_names(),
     };
-    let opened = open_arrays(ArrayBlocks {
+    let opened = open_arrays(ArraySource {
         scores: file.reader(pick.scores)?,
-        labels: labels.map(|index| file.reader(index)).transpose()?,
-        weights: weights.map(|index| file.reader(index)).transpose()?,
+        labels: reader(pick.set.labels)?,
+        weights: reader(pick.set.weights)?,
     })?;
     Ok(Opened {
         kind: pick.kind,
@@ -164,7 +133,7 @@ fn read_names(mut reader: ArrayReader) -> Result<Vec<String>> {
 }
 
 /// Checks that arrays fit together, by their shapes, before anything is read.
-pub(crate) fn open_arrays(arrays: ArrayBlocks) -> Result<Opened> {
+pub(crate) fn open_arrays(arrays: ArraySource) -> Result<Opened> {
     let scores = &arrays.scores;
     let &[rows, classes] = scores.shape() else {
         return Err(wrong_shape(
@@ -250,14 +219,14 @@ fn wrong_shape(array: &ArrayReader, expected: String) -> Error {
 }
 
 /// Arrays read side by side.
-pub(crate) struct ArrayBlocks {
+pub(crate) struct ArraySource {
     pub(crate) scores: ArrayReader,
     pub(crate) labels: Option<ArrayReader>,
     pub(crate) weights: Option<ArrayReader>,
 }
 
-impl BlockSource for ArrayBlocks {
-    fn next_block(&mut self, max: usize) -> Result<Option<Block>> {
+impl RowSource for ArraySource {
+    fn next_rows(&mut self, max: usize) -> Result<Option<RawRows>> {
         let scores = self.scores.read(max)?;
         let rows = scores.rows();
         if rows == 0 {
@@ -265,7 +234,7 @@ impl BlockSource for ArrayBlocks {
         }
         let read =
             |array: &mut Option<ArrayReader>| array.as_mut().map(|a| a.read(rows)).transpose();
-        Ok(Some(Block {
+        Ok(Some(RawRows {
             scores,
             labels: read(&mut self.labels)?,
             weights: read(&mut self.weights)?,
@@ -274,14 +243,14 @@ impl BlockSource for ArrayBlocks {
 }
 
 /// Rows of one source with labels from an array of another file.
-pub(crate) struct Paired {
-    rows: Box<dyn BlockSource>,
+pub(crate) struct PairedSource {
+    rows: Box<dyn RowSource>,
     labels: ArrayReader,
     read: usize,
 }
 
-impl Paired {
-    pub(crate) fn new(rows: Box<dyn BlockSource>, labels: ArrayReader) -> Self {
+impl PairedSource {
+    pub(crate) fn new(rows: Box<dyn RowSource>, labels: ArrayReader) -> Self {
         Self {
             rows,
             labels,
@@ -290,9 +259,9 @@ impl Paired {
     }
 }
 
-impl BlockSource for Paired {
-    fn next_block(&mut self, max: usize) -> Result<Option<Block>> {
-        let block = self.rows.next_block(max)?;
+impl RowSource for PairedSource {
+    fn next_rows(&mut self, max: usize) -> Result<Option<RawRows>> {
+        let block = self.rows.next_rows(max)?;
         self.read += block.as_ref().map_or(0, |b| b.scores.rows());
         let found = self.labels.shape()[0];
         // A csv file says how many rows it has only when it ends.
@@ -308,7 +277,7 @@ impl BlockSource for Paired {
             return Ok(None);
         };
         let labels = self.labels.read(block.scores.rows())?;
-        Ok(Some(Block {
+        Ok(Some(RawRows {
             labels: Some(labels),
             ..block
         }))
@@ -317,32 +286,10 @@ impl BlockSource for Paired {
 
 /// A labels file that goes with a scores file: an array of any name if it is the only one, else `labels`.
 pub(crate) fn open_labels(path: &Path) -> Result<ArrayReader> {
-    let archive: Box<dyn Archive> = match Format::of(path)? {
-        Format::Npy => Box::new(Npy::open(path)?),
-        Format::Npz => Box::new(Npz::open(path)?),
-        Format::Safetensors => Box::new(Safetensors::open(path)?),
-        Format::Pickle => Box::new(Pickle::open(path)?),
-        format @ (Format::Csv | Format::CsvGz) => {
-            let column = crate::csv::read_labels(path, format == Format::CsvGz)?;
-            return Ok(ArrayReader::memory(path, "label", column));
-        }
-        #[cfg(feature = "parquet")]
-        Format::Parquet => {
-            let column = crate::parquet::read_labels(path)?;
-            return Ok(ArrayReader::memory(path, "label", column));
-        }
-        #[cfg(feature = "parquet")]
-        Format::Arrow => {
-            let column = crate::arrow::read_labels(path)?;
-            return Ok(ArrayReader::memory(path, "label", column));
-        }
-        #[cfg(not(feature = "parquet"))]
-        format @ (Format::Parquet | Format::Arrow) => {
-            return Err(Error::FeatureOff {
-                path: path.to_path_buf(),
-                format,
-                feature: "parquet",
-            });
+    let archive = match Format::of(path)?.codec().read {
+        Reading::Array(open) | Reading::Archive(open) => open(path)?,
+        Reading::Table { labels, .. } => {
+            return Ok(ArrayReader::memory(path, "label", labels(path)?));
         }
     };
     let entries = archive.entries();

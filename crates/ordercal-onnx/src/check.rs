@@ -1,29 +1,29 @@
 #![cfg_attr(test, allow(clippy::float_cmp))]
-//! What an export has to pass before it is written: sample rows through the graph and through the model.
+//! Checks an export: the graph and the model have to agree on sample rows.
 
 use ndarray::ArrayView2;
 use ordercal::{Model, Rng, ScoreKind, Scores};
 use prost::Message;
 
-use super::interpreter::{self, Tensor};
-use super::{OnnxError, TOLERANCE};
-use crate::onnx::proto::ModelProto;
+use crate::interpreter::{self, Tensor};
+use crate::proto::ModelProto;
+use crate::{OnnxError, TOLERANCE};
 
-/// Sample rows; fewer where rows are wide.
+/// About how many scores there are in the sample, and the fewest and most rows.
 const CELLS: usize = 40_000;
 const ROWS: (usize, usize) = (24, 400);
 
-/// Of a free model's probabilities, those closer than this may stand either way round: the graph and the
+/// Two probabilities of a free model that are closer than this may change places, because the graph and the
 /// library round differently.
-const SAME: f32 = 1e-6;
+const NEAR_TIE: f32 = 1e-6;
 
-/// Compares what the bytes of a file compute with the model.
+/// Compares what the bytes of a file compute with what the model computes.
 pub fn check(bytes: &[u8], model: &Model, kind: ScoreKind) -> Result<(), OnnxError> {
     let failed = |what: String| OnnxError::CheckFailed { what };
     let graph = ModelProto::decode(bytes).map_err(|e| failed(e.to_string()))?;
     let classes = model.classes();
-    let rows = sample(classes, kind);
-    let count = rows.len() / classes;
+    let count = (CELLS / classes).clamp(ROWS.0, ROWS.1);
+    let rows = sample_rows(classes, kind, count);
     let input = Tensor::matrix(count, classes, rows.clone());
     let outputs = interpreter::run(&graph, input).map_err(failed)?;
     let output = |name: &str| {
@@ -35,14 +35,15 @@ pub fn check(bytes: &[u8], model: &Model, kind: ScoreKind) -> Result<(), OnnxErr
     let view = ArrayView2::from_shape((count, classes), &rows).expect("rows of equal width");
     let scores = Scores::new(kind, view)?;
     let expected = model.apply::<f32>(&scores, ScoreKind::Probs)?;
-    // In 64 bits: in 32, the library moves many classes with one result apart by as many of the smallest steps.
+    // In 64 bits, because in 32 the library separates classes whose logits round to the same value, and the graph
+    // does not.
     let expected_logits = model.apply::<f64>(&scores, ScoreKind::Logits)?;
     for (row, expected) in expected.rows().into_iter().enumerate() {
         let expected = expected.to_slice().expect("a row lies in one piece");
         let cells = row * classes..(row + 1) * classes;
         let found = &probabilities[cells.clone()];
         let (wanted, got) = (largest(expected), largest(found));
-        let tied = !model.order_preserving() && expected[wanted] - expected[got] < SAME;
+        let tied = !model.order_preserving() && expected[wanted] - expected[got] < NEAR_TIE;
         if wanted != got && !tied {
             return Err(failed(format!(
                 "in sample row {row} it predicts class {got}, the model {wanted}"
@@ -59,14 +60,14 @@ pub fn check(bytes: &[u8], model: &Model, kind: ScoreKind) -> Result<(), OnnxErr
         let wanted = expected_logits.row(row);
         let found = logits[cells].iter().map(|&f| f64::from(f));
         for (class, (e, f)) in wanted.iter().zip(found).enumerate() {
-            // What a class without any probability has for a logit is of no consequence.
-            let counts = expected[class] > 1e-9;
+            // The logits of classes with next to no probability are not compared.
+            let compared = expected[class] > 1e-9;
             let masked = *e == f64::NEG_INFINITY;
-            // Of what 32 bits cannot hold, only the sign can be right.
+            // The graph clamps logits that 32 bits cannot hold.
             let beyond = |value: f64| value.abs() >= f64::from(f32::MAX / 2.0);
             let close = (e - f).abs() <= f64::from(TOLERANCE) * e.abs().max(1.0)
                 || (beyond(*e) && beyond(f) && e.signum() == f.signum());
-            if (masked && f.total_cmp(e).is_ne()) || (!masked && counts && !close) {
+            if (masked && f.total_cmp(e).is_ne()) || (!masked && compared && !close) {
                 return Err(failed(format!(
                     "in sample row {row} class {class} has the logit {f}, in the model {e}"
                 )));
@@ -87,9 +88,8 @@ fn largest(row: &[f32]) -> usize {
 }
 
 /// Rows of many scales, with ties, masked classes, neighbouring floats and very large scores.
-fn sample(classes: usize, kind: ScoreKind) -> Vec<f32> {
+pub fn sample_rows(classes: usize, kind: ScoreKind, count: usize) -> Vec<f32> {
     let mut rng = Rng::new(1357);
-    let count = (CELLS / classes).clamp(ROWS.0, ROWS.1);
     let mut rows = Vec::with_capacity(count * classes);
     for row in 0..count {
         let scale = [0.01, 1.0, 3.0, 10.0, 30.0, 1000.0][row % 6];
@@ -129,7 +129,7 @@ fn sample(classes: usize, kind: ScoreKind) -> Vec<f32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::onnx::onnx_bytes;
+    use crate::onnx_bytes;
     use ordercal::TsModel;
 
     #[test]
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn samples_hold_ties_and_masked_classes() {
-        let rows = sample(6, ScoreKind::Logits);
+        let rows = sample_rows(6, ScoreKind::Logits, 400);
         assert!(rows.contains(&f32::NEG_INFINITY));
         let tied = |row: &[f32]| (0..6).any(|i| (0..i).any(|j| row[i] == row[j]));
         assert!(rows.chunks(6).any(tied));

@@ -1,4 +1,4 @@
-//! A graph in the making: each call adds a node and gives a name for what it computes.
+//! Builds a graph: each call adds a node and returns the name of what the node computes.
 
 use super::proto::{
     ATTRIBUTE_INT, AttributeProto, DOUBLE, DimensionProto, FLOAT, GraphProto, INT64, Length,
@@ -6,13 +6,13 @@ use super::proto::{
     TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
 };
 
-/// The version of the operators: from here on reductions take their axes as an input.
+/// The version of the operator set: the first in which every reduction takes its axes as an input.
 pub const OPSET: i64 = 18;
 
-/// The version of the file format that came with them.
+/// The version of the file format that belongs to that operator set.
 const IR_VERSION: i64 = 8;
 
-/// What a node computes, by name.
+/// The name of an input, a constant or the output of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Value(String);
 
@@ -23,7 +23,7 @@ impl Value {
     }
 }
 
-/// Nodes and constants so far.
+/// The nodes and constants that were added so far.
 #[derive(Debug, Default)]
 pub struct Graph {
     nodes: Vec<NodeProto>,
@@ -141,36 +141,36 @@ impl Graph {
         self.add(value, &term)
     }
 
-    /// value, held between two numbers.
-    pub fn hold(&mut self, value: &Value, low: f64, high: f64) -> Value {
+    /// value, clamped to [low, high].
+    pub fn clamp(&mut self, value: &Value, low: f64, high: f64) -> Value {
         let (low, high) = (self.double(low), self.double(high));
         let value = self.op("Max", &[value, &low]);
         self.op("Min", &[&value, &high])
     }
 
-    /// `yes` where the condition holds, else `no`.
-    pub fn choose(&mut self, condition: &Value, yes: &Value, no: &Value) -> Value {
+    /// `yes` where the condition holds, `no` elsewhere.
+    pub fn select(&mut self, condition: &Value, yes: &Value, no: &Value) -> Value {
         self.op("Where", &[condition, yes, no])
     }
 
-    /// `ReduceMax`, `ReduceMin` or `ReduceSum` along an axis that stays, with length 1.
-    pub fn reduce(&mut self, op: &str, value: &Value, axis: i64) -> Value {
-        let axes = self.integers(&[axis]);
+    /// `ReduceMax`, `ReduceMin` or `ReduceSum` of every row: N×K to N×1.
+    pub fn reduce(&mut self, op: &str, value: &Value) -> Value {
+        let axes = self.integers(&[1]);
         self.op_with(op, &[value, &axes], &[("keepdims", 1)])
     }
 
-    /// To 64-bit floats.
-    pub fn widen(&mut self, value: &Value) -> Value {
+    /// Converts to 64-bit floats.
+    pub fn to_f64(&mut self, value: &Value) -> Value {
         self.op_with("Cast", &[value], &[("to", DOUBLE.into())])
     }
 
-    /// To 32-bit floats.
-    pub fn narrow(&mut self, value: &Value) -> Value {
+    /// Converts to 32-bit floats.
+    pub fn to_f32(&mut self, value: &Value) -> Value {
         self.op_with("Cast", &[value], &[("to", FLOAT.into())])
     }
 
-    /// To 64-bit integers.
-    pub fn count(&mut self, value: &Value) -> Value {
+    /// Converts to 64-bit integers.
+    pub fn to_i64(&mut self, value: &Value) -> Value {
         self.op_with("Cast", &[value], &[("to", INT64.into())])
     }
 
@@ -182,7 +182,7 @@ impl Graph {
         self.op("Slice", &[value, &from, &to, &axis])
     }
 
-    /// Finishes the file: rows of K scores in, two matrices of the same shape out.
+    /// The whole file: rows of K scores in, two matrices of the same shape out.
     pub fn into_model(
         self,
         classes: usize,

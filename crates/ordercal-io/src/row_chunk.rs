@@ -1,4 +1,4 @@
-//! Rows that were read: scores in the type of the file, with labels and weights if there are any.
+//! RowChunk that were read: scores in the type of the file, with labels and weights if there are any.
 
 use std::path::{Path, PathBuf};
 
@@ -71,7 +71,7 @@ impl ScoreMatrix {
 /// Some consecutive rows of a file: all of them after [`load`](crate::load), a chunk from a
 /// [`RowReader`](crate::RowReader).
 #[derive(Debug, Clone)]
-pub struct Rows {
+pub struct RowChunk {
     pub(crate) path: PathBuf,
     pub(crate) split: Option<String>,
     /// What the scores are.
@@ -86,7 +86,7 @@ pub struct Rows {
     pub weights: Option<Vec<f64>>,
 }
 
-impl Rows {
+impl RowChunk {
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path

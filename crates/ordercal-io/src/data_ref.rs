@@ -1,4 +1,4 @@
-//! Where data is: a file, perhaps with the name of one of the sets in it.
+//! Which data is meant: a file, or one split of it.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -92,97 +92,6 @@ fn split_at_hash(text: &OsStr) -> Option<(OsString, String)> {
     Some((path.into(), split.to_owned()))
 }
 
-/// The file formats, each told by the file's ending.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Format {
-    /// One numpy array, `.npy`.
-    Npy,
-    /// A zip of numpy arrays, `.npz`.
-    Npz,
-    /// A table as text, `.csv`.
-    Csv,
-    /// The same, gzipped, `.csv.gz`.
-    CsvGz,
-    /// `.parquet`.
-    Parquet,
-    /// Arrow IPC, file or stream, `.arrow`, `.feather` or `.ipc`.
-    Arrow,
-    /// `.safetensors`.
-    Safetensors,
-    /// Pickled numpy arrays, `.p`, `.pkl` or `.pickle`.
-    Pickle,
-}
-
-const READABLE: &str =
-    "known are .npy .npz .csv .csv.gz .parquet .arrow .feather .safetensors .p .pkl .pickle";
-const WRITABLE: &str =
-    "results are written as .npy .npz .csv .csv.gz .parquet .arrow or .safetensors";
-
-impl Format {
-    /// The format of a file to read, by its ending.
-    ///
-    /// # Errors
-    /// [`Error::UnknownFormat`] for any other ending.
-    pub fn of(path: &Path) -> Result<Self> {
-        Self::by_ending(path).ok_or_else(|| Error::UnknownFormat {
-            path: path.to_path_buf(),
-            hint: READABLE,
-        })
-    }
-
-    /// The format of a file to write, by its ending.
-    ///
-    /// # Errors
-    /// [`Error::UnknownFormat`] for any other ending, and for pickles, which are only read.
-    pub fn of_output(path: &Path) -> Result<Self> {
-        Self::by_ending(path)
-            .filter(|&format| format != Self::Pickle)
-            .ok_or_else(|| Error::UnknownFormat {
-                path: path.to_path_buf(),
-                hint: WRITABLE,
-            })
-    }
-
-    /// Whether a writer must be told the number of rows before the first row.
-    pub fn needs_row_count(self) -> bool {
-        matches!(self, Self::Npy | Self::Npz | Self::Safetensors)
-    }
-
-    fn by_ending(path: &Path) -> Option<Self> {
-        let ending = |path: &Path| {
-            let ending = path.extension()?.to_str()?;
-            Some(ending.to_ascii_lowercase())
-        };
-        Some(match ending(path)?.as_str() {
-            "npy" => Self::Npy,
-            "npz" => Self::Npz,
-            "csv" => Self::Csv,
-            "gz" if ending(Path::new(path.file_stem()?))? == "csv" => Self::CsvGz,
-            "parquet" => Self::Parquet,
-            "arrow" | "feather" | "ipc" => Self::Arrow,
-            "safetensors" => Self::Safetensors,
-            "p" | "pkl" | "pickle" => Self::Pickle,
-            _ => return None,
-        })
-    }
-}
-
-impl fmt::Display for Format {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Npy => "npy",
-            Self::Npz => "npz",
-            Self::Csv => "csv",
-            Self::CsvGz => "gzipped csv",
-            Self::Parquet => "parquet",
-            Self::Arrow => "arrow",
-            Self::Safetensors => "safetensors",
-            Self::Pickle => "pickle",
-        })
-    }
-}
-
 /// Opens a file to read and gives its size; folders and empty files are refused here, once for all formats.
 pub(crate) fn open(path: &Path) -> Result<(File, u64)> {
     let file = File::open(path).map_err(|e| Error::io(path, "read", e))?;
@@ -243,25 +152,5 @@ mod tests {
         let data = DataRef::parse(OsStr::from_bytes(b"\xff.npz#test"));
         assert_eq!(data.path().as_os_str().as_bytes(), b"\xff.npz");
         assert_eq!(data.split(), Some("test"));
-    }
-
-    #[test]
-    fn endings_name_formats() {
-        for (name, format) in [
-            ("a.npy", Format::Npy),
-            ("A.NPZ", Format::Npz),
-            ("a.csv", Format::Csv),
-            ("a.csv.gz", Format::CsvGz),
-            ("a.b.parquet", Format::Parquet),
-            ("a.feather", Format::Arrow),
-            ("a.p", Format::Pickle),
-        ] {
-            assert_eq!(Format::of(Path::new(name)).unwrap(), format, "{name}");
-        }
-        for name in ["a", "a.txt", "a.gz", "a.txt.gz", ".npy", ""] {
-            let error = Format::of(Path::new(name)).unwrap_err();
-            assert!(matches!(error, Error::UnknownFormat { .. }), "{name}");
-        }
-        assert!(Format::of_output(Path::new("a.pkl")).is_err());
     }
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use crate::array::{AnyArray, Dtype, Values};
+use crate::array::{AnyArray, ElementType, Values};
 use crate::error::{Error, Result};
 
 /// Bytes are decoded in pieces of about this size: they stay in the cache, and no second copy of a large
@@ -14,7 +14,7 @@ const PIECE: usize = 1 << 20;
 /// How an array's bytes are to be understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Layout {
-    pub(crate) dtype: Dtype,
+    pub(crate) dtype: ElementType,
     pub(crate) big_endian: bool,
     /// Column by column.
     pub(crate) fortran: bool,
@@ -151,7 +151,7 @@ impl ArrayReader {
         &self.layout.shape
     }
 
-    pub(crate) fn dtype(&self) -> Dtype {
+    pub(crate) fn dtype(&self) -> ElementType {
         self.layout.dtype
     }
 

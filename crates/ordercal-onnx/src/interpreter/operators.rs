@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Failure;
 use super::tensor::{Elements, Tensor, common_shape};
-use crate::onnx::proto::{DOUBLE, FLOAT, INT64};
+use crate::proto::{DOUBLE, FLOAT, INT64};
 
 type Outcome = Result<Tensor, Failure>;
 
@@ -181,19 +181,12 @@ fn cast(a: &Tensor, to: i64) -> Outcome {
     })
 }
 
-fn wide(a: &Tensor) -> Result<&[f64], Failure> {
-    match &a.elements {
-        Elements::F64(a) => Ok(a),
-        _ => Err("64-bit floats are needed".to_owned()),
-    }
-}
-
 fn softmax(a: &Tensor, axis: i64, logarithm: bool) -> Outcome {
     if a.axis(axis)? + 1 != a.shape.len() {
         return Err("the last axis is needed".to_owned());
     }
     let width = a.shape[a.shape.len() - 1];
-    let mut values = wide(a)?.to_vec();
+    let mut values = a.as_f64()?.to_vec();
     for row in values.chunks_exact_mut(width) {
         let top = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let sum: f64 = row.iter().map(|v| (v - top).exp()).sum();
@@ -281,7 +274,7 @@ fn running_sum(a: &Tensor, axis: &Tensor, reverse: bool, exclusive: bool) -> Out
         return Err("the last axis is needed".to_owned());
     }
     let width = a.shape[axis];
-    let mut values = wide(a)?.to_vec();
+    let mut values = a.as_f64()?.to_vec();
     for row in values.chunks_exact_mut(width) {
         let mut sum = 0.0;
         for at in 0..width {
@@ -304,7 +297,7 @@ fn sort(a: &Tensor, count: &Tensor, axis: i64, largest: bool) -> Result<Vec<Tens
     if axis + 1 != a.shape.len() || count.as_i64()? != [width as i64] {
         return Err("whole rows along the last axis are needed".to_owned());
     }
-    let values = wide(a)?;
+    let values = a.as_f64()?;
     let mut places = Vec::with_capacity(values.len());
     let mut indices = Vec::with_capacity(values.len());
     for (row, values) in values.chunks_exact(width).enumerate() {
@@ -364,9 +357,9 @@ fn gather_elements(a: &Tensor, indices: &Tensor, axis: i64) -> Outcome {
 }
 
 fn scatter_elements(a: &Tensor, indices: &Tensor, updates: &Tensor, axis: i64) -> Outcome {
-    let mut values = wide(a)?.to_vec();
+    let mut values = a.as_f64()?.to_vec();
     let places = pointed(a, indices, axis)?;
-    for (place, &update) in places.into_iter().zip(wide(updates)?) {
+    for (place, &update) in places.into_iter().zip(updates.as_f64()?) {
         values[place] = update;
     }
     Ok(Tensor {
@@ -439,12 +432,12 @@ fn pad(a: &Tensor, ends: &Tensor, value: &Tensor) -> Outcome {
     let (&[rows, width], &[0, 0, 0, more]) = (a.shape.as_slice(), ends.as_i64()?) else {
         return Err("a matrix with more columns at its end is needed".to_owned());
     };
-    let &[value] = wide(value)? else {
+    let &[value] = value.as_f64()? else {
         return Err("one value is needed".to_owned());
     };
     let padded = width + more as usize;
     let mut values = Vec::with_capacity(rows * padded);
-    for row in wide(a)?.chunks_exact(width) {
+    for row in a.as_f64()?.chunks_exact(width) {
         values.extend_from_slice(row);
         values.resize(values.len() + more as usize, value);
     }

@@ -1,7 +1,7 @@
 //! Tensors of the four element types in use.
 
 use super::Failure;
-use crate::onnx::proto::{BOOL, DOUBLE, FLOAT, INT64, TensorProto};
+use crate::proto::{BOOL, DOUBLE, FLOAT, INT64, TensorProto};
 
 /// The elements of a tensor, row by row.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +33,14 @@ impl Tensor {
         match &self.elements {
             Elements::F32(values) => Some(values),
             _ => None,
+        }
+    }
+
+    /// The elements, if they are 64-bit floats.
+    pub fn as_f64(&self) -> Result<&[f64], Failure> {
+        match &self.elements {
+            Elements::F64(values) => Ok(values),
+            _ => Err("64-bit floats are needed".to_owned()),
         }
     }
 
