@@ -139,24 +139,7 @@ impl RowChunk {
         Error::Data {
             path: self.path.clone(),
             split: self.split.clone(),
-            source: shift_row(error, self.first_row),
+            source: error.offset_rows(self.first_row),
         }
     }
-}
-
-/// Counts the row in an error from the start of the file instead of from the start of a chunk.
-fn shift_row(mut error: ordercal::Error, by: usize) -> ordercal::Error {
-    use ordercal::Error as E;
-    match &mut error {
-        E::NanScore { row, .. }
-        | E::ScoreTooLarge { row, .. }
-        | E::NegativeProbability { row, .. }
-        | E::NotNormalised { row, .. }
-        | E::AllMasked { row, .. }
-        | E::LabelOutOfRange { row, .. }
-        | E::LabelMasked { row, .. }
-        | E::InvalidWeight { row, .. } => *row += by,
-        _ => {}
-    }
-    error
 }

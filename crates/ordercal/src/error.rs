@@ -1,8 +1,5 @@
 //! What can go wrong, with the place where it did.
 
-use crate::data::ScoreKind;
-use crate::metrics::Metric;
-
 /// A result whose error is [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -70,7 +67,7 @@ pub enum Error {
         /// What the probabilities add up to.
         sum: f64,
         /// What the scores were said to be.
-        kind: ScoreKind,
+        kind: String,
     },
     /// Every class of a row is masked.
     #[error("row {row}: every score (columns 0 to {last_column}) is -inf, so no class is possible")]
@@ -220,10 +217,10 @@ pub enum Error {
     /// A metric that the operation is not defined for.
     #[error("the metric `{metric}` cannot be used here: {reason}")]
     MetricNotSupported {
-        /// The metric.
-        metric: Metric,
-        /// Why not, and what can.
-        reason: &'static str,
+        /// The metric's key.
+        metric: &'static str,
+        /// Why not, and which metrics can.
+        reason: String,
     },
     /// Two sets of predictions that are to be compared row by row are not of the same rows.
     #[error(
@@ -275,5 +272,26 @@ impl Error {
             value: value.to_string(),
             expected,
         }
+    }
+
+    /// The same error for a chunk whose first row is row `first` of the whole: adds it to the row that the
+    /// error names, if it names one.
+    #[must_use]
+    pub fn offset_rows(mut self, first: usize) -> Self {
+        match &mut self {
+            Self::NanScore { row, .. }
+            | Self::InvalidProbability { row, .. }
+            | Self::ScoreTooLarge { row, .. }
+            | Self::NegativeProbability { row, .. }
+            | Self::NotNormalised { row, .. }
+            | Self::AllMasked { row, .. }
+            | Self::LabelOutOfRange { row, .. }
+            | Self::LabelMasked { row, .. }
+            | Self::InvalidWeight { row, .. }
+            | Self::UnpairedPredictions { row: Some(row), .. }
+            | Self::WeightOutOfRange { row, .. } => *row += first,
+            _ => {}
+        }
+        self
     }
 }

@@ -207,7 +207,7 @@ fn check_total(kind: ScoreKind, row: usize, column: usize, sum: f64) -> Result<(
         row,
         column,
         sum,
-        kind,
+        kind: kind.to_string(),
     })
 }
 

@@ -1,18 +1,18 @@
-//! Sums of the rows in every bin, and the fine cells that stand in for sorted rows.
+//! Fixed-point sums over the rows of a bin, and the fine bins that approximate sorted rows.
 
 use super::fixed::{Fixed, float};
 use crate::metrics::binning::BinSum;
 
-/// Sums over the rows of a bin.
+/// Fixed-point sums over the rows of a bin.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Cell {
+pub(super) struct FixedBinSum {
     pub(super) rows: u64,
     pub(super) weight: Fixed,
     pub(super) confidence: Fixed,
     pub(super) hits: Fixed,
 }
 
-impl Cell {
+impl FixedBinSum {
     #[inline]
     pub(super) fn add(&mut self, weight: Fixed, confidence: Fixed, hit: bool) {
         self.rows += 1;
@@ -24,16 +24,16 @@ impl Cell {
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
-        // Wrapping, because a row that is moved out of the first bin of a partial sum leaves it negative.
+        // Wrapping, because the first bin of a partial sum can be negative after `remove`.
         self.rows = self.rows.wrapping_add(other.rows);
         self.weight += other.weight;
         self.confidence += other.confidence;
         self.hits += other.hits;
     }
 
-    /// Takes a row without a weight and without a hit out of this bin.
+    /// Removes a row that is not a hit.
     #[inline]
-    pub(super) fn take_out(&mut self, weight: Fixed, confidence: Fixed) {
+    pub(super) fn remove(&mut self, weight: Fixed, confidence: Fixed) {
         self.rows = self.rows.wrapping_sub(1);
         self.weight -= weight;
         self.confidence -= confidence;
@@ -49,18 +49,18 @@ impl Cell {
     }
 }
 
-/// Bins that grow narrower, by equal factors, towards 0 and towards 1, where confidences crowd.
+/// Bins whose widths shrink geometrically towards 0 and 1, where most confidences are.
 ///
-/// A probability up to ½ is in the bin of its leading binary digits, one above ½ in that of 1 − p: each
-/// octave [2⁻ʲ⁻¹, 2⁻ʲ) has `2^digits` bins. What is closer to 0 or 1 than the last octave shares a bin.
+/// Each octave [2⁻ʲ⁻¹, 2⁻ʲ) of a probability p ≤ ½ has `2^digits` bins, given by the leading binary digits of
+/// p; for p > ½ the same holds for 1 − p. All probabilities closer to 0 or 1 than the last octave share a bin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Scale {
+pub(super) struct FineBins {
     digits: u32,
     low_octaves: usize,
     high_octaves: usize,
 }
 
-impl Scale {
+impl FineBins {
     /// For the top label: relative width 1/128, at most 1/512 wide.
     pub(super) const TOP: Self = Self {
         digits: 7,
@@ -74,17 +74,17 @@ impl Scale {
         high_octaves: 20,
     };
 
-    /// How many bins there are.
+    /// The number of bins.
     pub(super) fn len(self) -> usize {
         ((self.low_octaves + self.high_octaves) << self.digits) + 2
     }
 
-    /// The bin of a probability; a larger one is never in an earlier bin.
+    /// The bin of a probability, which does not decrease with the probability.
     pub(super) fn index(self, p: f64) -> usize {
         if p <= 0.5 {
             self.step(p, self.low_octaves)
         } else {
-            // 1 − p is exact here. It is held at 0 for sums that rounding took above 1.
+            // 1 − p is exact here; rounding can bring p above 1, which is clamped.
             self.len() - 1 - self.step((1.0 - p).max(0.0), self.high_octaves)
         }
     }
@@ -92,7 +92,7 @@ impl Scale {
     /// The bin of a distance up to ½ from 0, counted from 0.
     fn step(self, distance: f64, octaves: usize) -> usize {
         let shift = 52 - self.digits;
-        // ½ itself would begin the octave above; it belongs to the last bin below.
+        // ½ itself belongs to the last bin of its half.
         let bits = distance.to_bits().min(0.5_f64.to_bits() - 1) >> shift;
         let end = 0.5_f64.to_bits() >> shift;
         let below = (end - bits) as usize;
@@ -106,10 +106,10 @@ mod tests {
     use crate::rng::Rng;
 
     #[test]
-    fn fine_cells_are_in_order_and_as_narrow_as_promised() {
+    fn fine_bins_are_in_order_and_as_narrow_as_promised() {
         for (scale, relative, widest) in [
-            (Scale::TOP, 1.0 / 128.0, 1.0 / 512.0),
-            (Scale::CLASS, 0.125, 1.0 / 32.0),
+            (FineBins::TOP, 1.0 / 128.0, 1.0 / 512.0),
+            (FineBins::CLASS, 0.125, 1.0 / 32.0),
         ] {
             let mut rng = Rng::new(32);
             let mut values: Vec<f64> = (0..200_000)
