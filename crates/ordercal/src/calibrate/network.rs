@@ -12,8 +12,9 @@ use super::ts;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::nn::input::{InputKind, Inputs};
+use crate::nn::loss::{FreeTargets, Head, NetworkLoss, SortedTargets};
 use crate::nn::mlp::Shape;
-use crate::nn::train::{Head, NetworkLoss, train};
+use crate::nn::train::train;
 use crate::optim::{EarlyStopping, Optimizer};
 use crate::rank::Sorter;
 use crate::traits::{Calibrator, FitReport, Unwatched, Watch};
@@ -275,19 +276,19 @@ impl Prepared {
                 } else {
                     (self.sorted, None)
                 };
-                let head = Head::Sorted {
+                let head = Head::Sorted(SortedTargets {
                     sorted,
                     unit: (self.inputs.scale * beta) as f32,
                     label_ranks,
                     possible: self.possible,
-                };
+                });
                 (inputs, head)
             }
             Wiring::ClassesToLogits => {
-                let head = Head::Free {
+                let head = Head::Free(FreeTargets {
                     scores: data.scores().as_slice().to_vec(),
                     labels: data.labels().to_vec(),
-                };
+                });
                 (in_class_order(), head)
             }
         };
