@@ -6,24 +6,32 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::math::simd::vectorized;
 
-/// Settings of Adam.
+/// Adam (Kingma and Ba, 2015) on mini-batches.
+///
+/// ```
+/// use ordercal::optim::{Adam, Schedule};
+///
+/// let adam = Adam::default().with_epochs(10).with_learning_rate(0.01);
+/// assert_eq!((adam.epochs, adam.batch), (10, 256));
+/// assert_eq!(adam.schedule, Schedule::Cosine);
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Adam {
-    /// How often every row is seen.
+    /// Passes over the data.
     pub epochs: usize,
-    /// Rows per step.
+    /// Rows per mini-batch.
     pub batch: usize,
     /// The step size.
     pub learning_rate: f64,
     /// How the step size changes over the epochs.
     pub schedule: Schedule,
-    /// Decay of the mean of the gradients.
+    /// The decay rate of the first moment, the mean of the gradients.
     pub beta1: f64,
-    /// Decay of the mean of their squares.
+    /// The decay rate of the second moment, the mean of their squares.
     pub beta2: f64,
-    /// Keeps the division from zero.
+    /// Added to the denominator, so that it is never 0.
     pub epsilon: f64,
 }
 
@@ -31,9 +39,9 @@ pub struct Adam {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum Schedule {
-    /// It stays as it is.
+    /// Not at all.
     Constant,
-    /// Half a cosine wave, down to 0 at the end: the last steps settle instead of jumping about.
+    /// Cosine annealing: half a cosine wave, down to 0 at the end.
     #[default]
     Cosine,
 }
@@ -53,14 +61,14 @@ impl Default for Adam {
 }
 
 impl Adam {
-    /// Sets how often every row is seen.
+    /// Sets the passes over the data.
     #[must_use]
     pub fn with_epochs(mut self, epochs: usize) -> Self {
         self.epochs = epochs;
         self
     }
 
-    /// Sets the rows per step.
+    /// Sets the rows per mini-batch.
     #[must_use]
     pub fn with_batch(mut self, batch: usize) -> Self {
         self.batch = batch;
@@ -110,7 +118,7 @@ impl Adam {
         Ok(())
     }
 
-    /// The step size after the given share of all steps, from 0 to 1.
+    /// The step size after a share `done` of all steps, from 0 to 1.
     pub(crate) fn rate(&self, done: f64) -> f64 {
         match self.schedule {
             Schedule::Constant => self.learning_rate,
@@ -210,8 +218,8 @@ vectorized! {
 mod tests {
     use super::*;
 
-    /// torch.optim.Adam(lr=0.1, weight_decay=0.01) on (x − 3)²/2 + (y + 1)⁴ from (0, 0.5), first steps
-    /// worked out by the update rule in the documentation of PyTorch, in 64 bits.
+    /// torch.optim.Adam(lr=0.1, weight_decay=0.01) on (x − 3)²/2 + (y + 1)⁴ from (0, 0.5), computed
+    /// in 64 bits by the update rule in the documentation of PyTorch.
     #[test]
     fn steps_as_pytorch_does() {
         let adam = Adam::default().with_learning_rate(0.1);
