@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods};
 use ordercal::{Real, ScoreKind, Scores, TensorValues};
-use ordercal_io::{SavedModel, export_onnx, onnx_bytes};
+use ordercal_io::{SavedModel, write_atomically};
+use ordercal_onnx::onnx_bytes;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -107,8 +108,11 @@ impl Model {
     /// Writes an ONNX file.
     fn export_onnx(&self, py: Python<'_>, path: PathBuf, kind_name: &str) -> PyResult<()> {
         let kind = kind(kind_name)?;
-        py.detach(|| export_onnx(&self.saved.model, kind, &path))
-            .map_err(file)
+        py.detach(|| {
+            let bytes = onnx_bytes(&self.saved.model, kind)
+                .map_err(|error| refuse(format!("{}: {error}", path.display())))?;
+            write_atomically(&path, &bytes).map_err(file)
+        })
     }
 
     /// How long the library's part of the fit took, without the way there and back; `None` once read from a file.

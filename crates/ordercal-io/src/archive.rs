@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use crate::array::{Dtype, show_shape};
+use crate::array::{ElementType, show_shape};
+use crate::array_reader::ArrayReader;
 use crate::error::{Error, Result, clean};
-use crate::raw::ArrayReader;
 
 /// Why an array cannot be read. It is an error only if the array is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Foreign {
+pub(crate) enum UnreadableType {
     /// Python objects.
     Object,
     /// A type that is not read, in words.
@@ -19,13 +19,17 @@ pub(crate) enum Foreign {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) name: String,
-    pub(crate) dtype: Result<Dtype, Foreign>,
+    pub(crate) dtype: Result<ElementType, UnreadableType>,
     pub(crate) shape: Vec<usize>,
 }
 
 impl Entry {
     /// An array. A name that could not stand in a message is no name of a role either, so it is cleaned here.
-    pub(crate) fn new(name: &str, dtype: Result<Dtype, Foreign>, shape: Vec<usize>) -> Self {
+    pub(crate) fn new(
+        name: &str,
+        dtype: Result<ElementType, UnreadableType>,
+        shape: Vec<usize>,
+    ) -> Self {
         Self {
             name: clean(name),
             dtype,
@@ -34,15 +38,15 @@ impl Entry {
     }
 
     /// The type, or the error that says why there is none.
-    pub(crate) fn dtype_or_error(&self, path: &Path) -> Result<Dtype> {
+    pub(crate) fn dtype_or_error(&self, path: &Path) -> Result<ElementType> {
         let path = || path.to_path_buf();
         match &self.dtype {
             Ok(dtype) => Ok(*dtype),
-            Err(Foreign::Object) => Err(Error::ObjectArray {
+            Err(UnreadableType::Object) => Err(Error::ObjectArray {
                 path: path(),
                 array: self.name.clone(),
             }),
-            Err(Foreign::Other(found)) => Err(Error::WrongDtype {
+            Err(UnreadableType::Other(found)) => Err(Error::WrongDtype {
                 path: path(),
                 array: self.name.clone(),
                 found: found.clone(),
@@ -55,8 +59,8 @@ impl Entry {
     pub(crate) fn describe(&self) -> String {
         let dtype = match &self.dtype {
             Ok(dtype) => dtype.to_string(),
-            Err(Foreign::Object) => "object".into(),
-            Err(Foreign::Other(name)) => name.clone(),
+            Err(UnreadableType::Object) => "object".into(),
+            Err(UnreadableType::Other(name)) => name.clone(),
         };
         format!("`{}` {dtype} {}", self.name, show_shape(&self.shape))
     }
@@ -69,6 +73,11 @@ pub(crate) trait Archive {
 
     /// Starts reading one of them.
     fn reader(&self, index: usize) -> Result<ArrayReader>;
+
+    /// The names of the classes, if the file has them elsewhere than in an array.
+    fn class_names(&self) -> Option<Vec<String>> {
+        None
+    }
 }
 
 /// Names in a row for an error message, at most a dozen.

@@ -11,7 +11,7 @@ use std::path::Path;
 use arrow_ipc::{Message, RecordBatch, root_as_footer, root_as_message};
 
 use crate::error::{Error, Result};
-use crate::source::Format;
+use crate::formats::Format;
 
 /// zstd packs runs of one value at most about this well.
 const LARGEST_EXPANSION: u64 = 1 << 16;

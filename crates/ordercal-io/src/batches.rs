@@ -13,13 +13,14 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Schema};
 
-use crate::array::{AnyArray, Dtype, Values};
-use crate::blocks::{Block, BlockSource, Opened};
-use crate::columns::{self, Plan, ScoreColumns};
+use crate::array::{AnyArray, ElementType, Values};
+use crate::columns::{self, ScoreColumns, TableColumns};
+use crate::data_ref::DataRef;
 use crate::error::{Error, Result, clean};
+use crate::formats::Format;
 use crate::labels::to_f64;
 use crate::reader::ReadOptions;
-use crate::source::{DataRef, Format};
+use crate::row_source::{Opened, RawRows, RowSource};
 
 /// Batches one after the other, as both decoders give them.
 pub(crate) type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
@@ -78,7 +79,7 @@ pub(crate) fn open(
 ) -> Result<Opened> {
     let names = column_names(schema);
     let plan = columns::plan(data, &names, true, options)?;
-    let mut blocks = BatchBlocks {
+    let mut blocks = BatchSource {
         path: data.path().to_path_buf(),
         format,
         batches,
@@ -127,7 +128,7 @@ pub(crate) fn read_labels(
     let mut all: Option<AnyArray> = None;
     let mut row = 0;
     while let Some(batch) = guarded(path, format, || batches.next().transpose())? {
-        let place = Place {
+        let place = ColumnPlace {
             path,
             column: &names[column],
             row,
@@ -139,22 +140,22 @@ pub(crate) fn read_labels(
             None => all = Some(labels),
         }
     }
-    Ok(all.unwrap_or_else(|| AnyArray::vector(Dtype::I64, Values::Int(Vec::new()))))
+    Ok(all.unwrap_or_else(|| AnyArray::vector(ElementType::I64, Values::Int(Vec::new()))))
 }
 
-struct BatchBlocks {
+struct BatchSource {
     path: PathBuf,
     format: Format,
     batches: Batches,
     names: Vec<String>,
-    plan: Plan,
+    plan: TableColumns,
     classes: Option<usize>,
     /// What is left of the batch that was read last.
     current: Option<RecordBatch>,
     row: usize,
 }
 
-impl BatchBlocks {
+impl BatchSource {
     /// Makes sure that there is a batch with rows; false if there is none left.
     fn refill(&mut self) -> Result<bool> {
         while self.current.as_ref().is_none_or(|b| b.num_rows() == 0) {
@@ -168,8 +169,8 @@ impl BatchBlocks {
         Ok(true)
     }
 
-    fn place(&self, column: usize) -> Place<'_> {
-        Place {
+    fn place(&self, column: usize) -> ColumnPlace<'_> {
+        ColumnPlace {
             path: &self.path,
             column: &self.names[column],
             row: self.row,
@@ -181,7 +182,7 @@ impl BatchBlocks {
         Ok(list(&batch.column(column).slice(0, 1), &self.place(column), None)?.shape[1])
     }
 
-    fn block(&self, batch: &RecordBatch) -> Result<Block> {
+    fn block(&self, batch: &RecordBatch) -> Result<RawRows> {
         let scores = match &self.plan.scores {
             ScoreColumns::List(column) => {
                 let place = self.place(*column);
@@ -213,7 +214,7 @@ impl BatchBlocks {
                 array => Ok(array),
             }
         });
-        Ok(Block {
+        Ok(RawRows {
             scores,
             labels: labels.transpose()?,
             weights: weights.transpose()?,
@@ -221,8 +222,8 @@ impl BatchBlocks {
     }
 }
 
-impl BlockSource for BatchBlocks {
-    fn next_block(&mut self, max: usize) -> Result<Option<Block>> {
+impl RowSource for BatchSource {
+    fn next_rows(&mut self, max: usize) -> Result<Option<RawRows>> {
         if !self.refill()? {
             return Ok(None);
         }
@@ -236,13 +237,13 @@ impl BlockSource for BatchBlocks {
 }
 
 /// Which column is being read and where its first row is, for errors.
-struct Place<'a> {
+struct ColumnPlace<'a> {
     path: &'a Path,
     column: &'a str,
     row: usize,
 }
 
-impl Place<'_> {
+impl ColumnPlace<'_> {
     fn wrong_type(&self, found: &str, expected: &'static str) -> Error {
         Error::WrongDtype {
             path: self.path.to_path_buf(),
@@ -268,7 +269,7 @@ fn first_null(array: &dyn Array, per_row: usize) -> Option<usize> {
     Some(position / per_row.max(1))
 }
 
-fn check_float(array: AnyArray, place: &Place<'_>) -> Result<AnyArray> {
+fn check_float(array: AnyArray, place: &ColumnPlace<'_>) -> Result<AnyArray> {
     if array.dtype.is_float() {
         return Ok(array);
     }
@@ -279,7 +280,7 @@ fn check_float(array: AnyArray, place: &Place<'_>) -> Result<AnyArray> {
 }
 
 /// A column of single values.
-fn flat(array: &ArrayRef, place: &Place<'_>) -> Result<AnyArray> {
+fn flat(array: &ArrayRef, place: &ColumnPlace<'_>) -> Result<AnyArray> {
     let (dtype, values) = values(array, place)?;
     if let Some(row) = first_null(array, 1) {
         return Err(place.missing(row));
@@ -287,7 +288,7 @@ fn flat(array: &ArrayRef, place: &Place<'_>) -> Result<AnyArray> {
     Ok(AnyArray::vector(dtype, values))
 }
 
-fn values(array: &ArrayRef, place: &Place<'_>) -> Result<(Dtype, Values)> {
+fn values(array: &ArrayRef, place: &ColumnPlace<'_>) -> Result<(ElementType, Values)> {
     macro_rules! ints {
         ($type:ty) => {
             Values::Int(
@@ -309,24 +310,33 @@ fn values(array: &ArrayRef, place: &Place<'_>) -> Result<(Dtype, Values)> {
         Values::Text(texts.map(|t| t.unwrap_or_default().to_owned()).collect())
     };
     Ok(match array.data_type() {
-        DataType::Float16 => (Dtype::F16, Values::F16(floats!(Float16Type))),
-        DataType::Float32 => (Dtype::F32, Values::F32(floats!(Float32Type))),
-        DataType::Float64 => (Dtype::F64, Values::F64(floats!(Float64Type))),
-        DataType::Int8 => (Dtype::I8, ints!(Int8Type)),
-        DataType::Int16 => (Dtype::I16, ints!(Int16Type)),
-        DataType::Int32 => (Dtype::I32, ints!(Int32Type)),
-        DataType::Int64 => (Dtype::I64, ints!(Int64Type)),
-        DataType::UInt8 => (Dtype::U8, ints!(UInt8Type)),
-        DataType::UInt16 => (Dtype::U16, ints!(UInt16Type)),
-        DataType::UInt32 => (Dtype::U32, ints!(UInt32Type)),
-        DataType::UInt64 => (Dtype::U64, ints!(UInt64Type)),
+        DataType::Float16 => (ElementType::F16, Values::F16(floats!(Float16Type))),
+        DataType::Float32 => (ElementType::F32, Values::F32(floats!(Float32Type))),
+        DataType::Float64 => (ElementType::F64, Values::F64(floats!(Float64Type))),
+        DataType::Int8 => (ElementType::I8, ints!(Int8Type)),
+        DataType::Int16 => (ElementType::I16, ints!(Int16Type)),
+        DataType::Int32 => (ElementType::I32, ints!(Int32Type)),
+        DataType::Int64 => (ElementType::I64, ints!(Int64Type)),
+        DataType::UInt8 => (ElementType::U8, ints!(UInt8Type)),
+        DataType::UInt16 => (ElementType::U16, ints!(UInt16Type)),
+        DataType::UInt32 => (ElementType::U32, ints!(UInt32Type)),
+        DataType::UInt64 => (ElementType::U64, ints!(UInt64Type)),
         DataType::Boolean => {
             let bits = array.as_boolean().values().iter();
-            (Dtype::Bool, Values::Int(bits.map(i64::from).collect()))
+            (
+                ElementType::Bool,
+                Values::Int(bits.map(i64::from).collect()),
+            )
         }
-        DataType::Utf8 => (Dtype::Text, texts(&mut array.as_string::<i32>().iter())),
-        DataType::LargeUtf8 => (Dtype::Text, texts(&mut array.as_string::<i64>().iter())),
-        DataType::Utf8View => (Dtype::Text, texts(&mut array.as_string_view().iter())),
+        DataType::Utf8 => (
+            ElementType::Text,
+            texts(&mut array.as_string::<i32>().iter()),
+        ),
+        DataType::LargeUtf8 => (
+            ElementType::Text,
+            texts(&mut array.as_string::<i64>().iter()),
+        ),
+        DataType::Utf8View => (ElementType::Text, texts(&mut array.as_string_view().iter())),
         DataType::Dictionary(..) => {
             let dictionary = array.as_any_dictionary();
             let (dtype, values) = values(dictionary.values(), place)?;
@@ -349,7 +359,7 @@ fn values(array: &ArrayRef, place: &Place<'_>) -> Result<(Dtype, Values)> {
 }
 
 /// A column of lists of the same length, `expected` if that is known, as a matrix.
-fn list(array: &ArrayRef, place: &Place<'_>, expected: Option<usize>) -> Result<AnyArray> {
+fn list(array: &ArrayRef, place: &ColumnPlace<'_>, expected: Option<usize>) -> Result<AnyArray> {
     if let Some(row) = first_null(array, 1) {
         return Err(place.missing(row));
     }
@@ -405,7 +415,7 @@ fn list(array: &ArrayRef, place: &Place<'_>, expected: Option<usize>) -> Result<
 /// Puts columns of scores side by side: in their own type if they share one, else as `f64`.
 fn interleave(columns: Vec<AnyArray>, rows: usize) -> AnyArray {
     let shape = vec![rows, columns.len()];
-    let dtype = columns.first().map_or(Dtype::F64, |c| c.dtype);
+    let dtype = columns.first().map_or(ElementType::F64, |c| c.dtype);
     macro_rules! weave {
         ($variant:ident) => {{
             let columns: Option<Vec<&Vec<_>>> = columns
@@ -422,8 +432,8 @@ fn interleave(columns: Vec<AnyArray>, rows: usize) -> AnyArray {
         }};
     }
     let same = match dtype {
-        Dtype::F16 => weave!(F16),
-        Dtype::F32 => weave!(F32),
+        ElementType::F16 => weave!(F16),
+        ElementType::F32 => weave!(F32),
         _ => weave!(F64),
     };
     let (dtype, values) = match same {
@@ -431,7 +441,7 @@ fn interleave(columns: Vec<AnyArray>, rows: usize) -> AnyArray {
         None => {
             let columns: Vec<Vec<f64>> = columns.iter().map(|c| to_f64(&c.values)).collect();
             let cells = (0..rows).flat_map(|row| columns.iter().map(move |c| c[row]));
-            (Dtype::F64, Values::F64(cells.collect()))
+            (ElementType::F64, Values::F64(cells.collect()))
         }
     };
     AnyArray {

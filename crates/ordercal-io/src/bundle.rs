@@ -28,7 +28,7 @@ enum Role {
 
 /// The arrays of one split, as positions in the file's list.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Set {
+pub(crate) struct SplitArrays {
     /// The split; `None` for the only set of a file without splits.
     pub(crate) split: Option<String>,
     pub(crate) scores: Vec<(ScoreKind, usize)>,
@@ -39,8 +39,8 @@ pub(crate) struct Set {
 
 /// One set picked, with its scores.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Pick {
-    pub(crate) set: Set,
+pub(crate) struct PickedArrays {
+    pub(crate) set: SplitArrays,
     pub(crate) scores: usize,
     pub(crate) kind: ScoreKind,
 }
@@ -64,16 +64,16 @@ fn role_of(name: &str) -> Option<(&str, Role)> {
 }
 
 /// The sets that have scores, in the order of the file. Class names without a split are everyone's.
-pub(crate) fn sets(entries: &[Entry]) -> Vec<Set> {
+pub(crate) fn sets(entries: &[Entry]) -> Vec<SplitArrays> {
     let mut order = Vec::new();
-    let mut sets: BTreeMap<&str, Set> = BTreeMap::new();
+    let mut sets: BTreeMap<&str, SplitArrays> = BTreeMap::new();
     for (index, entry) in entries.iter().enumerate() {
         let Some((split, role)) = role_of(&entry.name) else {
             continue;
         };
         let set = sets.entry(split).or_insert_with(|| {
             order.push(split);
-            Set::default()
+            SplitArrays::default()
         });
         match role {
             Role::Scores(kind) => set.scores.push((kind, index)),
@@ -104,7 +104,7 @@ pub(crate) fn pick(
     split: Option<&str>,
     hint: Option<ScoreKind>,
     labels: LabelNeed,
-) -> Result<Pick> {
+) -> Result<PickedArrays> {
     let sets = sets(entries);
     let present = || list(entries.iter().map(Entry::describe));
     if sets.is_empty() {
@@ -166,7 +166,7 @@ pub(crate) fn pick(
         ScoreKind::Logits => hint.unwrap_or(ScoreKind::Logits),
         said => said,
     };
-    Ok(Pick {
+    Ok(PickedArrays {
         set: set.clone(),
         scores,
         kind,
@@ -193,20 +193,24 @@ pub(crate) fn unknown_split(path: &Path, split: &str, known: Vec<String>) -> Err
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::array::Dtype;
+    use crate::array::ElementType;
 
     fn entries(names: &[&str]) -> Vec<Entry> {
         names
             .iter()
             .map(|&name| Entry {
                 name: name.into(),
-                dtype: Ok(Dtype::F32),
+                dtype: Ok(ElementType::F32),
                 shape: vec![4, 3],
             })
             .collect()
     }
 
-    fn picked(names: &[&str], split: Option<&str>, hint: Option<ScoreKind>) -> Result<Pick> {
+    fn picked(
+        names: &[&str],
+        split: Option<&str>,
+        hint: Option<ScoreKind>,
+    ) -> Result<PickedArrays> {
         pick(
             Path::new("f.npz"),
             &entries(names),

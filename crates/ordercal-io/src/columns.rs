@@ -6,10 +6,10 @@ use ordercal::ScoreKind;
 
 use crate::archive::list;
 use crate::bundle::unknown_split;
+use crate::data_ref::DataRef;
 use crate::error::{Error, Result};
 use crate::nearest::nearest;
 use crate::reader::{LabelNeed, ReadOptions};
-use crate::source::DataRef;
 
 /// Column names start so, or are the list column, for each kind of scores.
 const KINDS: [(ScoreKind, &str, &str); 3] = [
@@ -29,7 +29,7 @@ pub(crate) enum ScoreColumns {
 
 /// The columns that are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct TableColumns {
     pub(crate) kind: ScoreKind,
     pub(crate) scores: ScoreColumns,
     pub(crate) label: Option<usize>,
@@ -38,7 +38,7 @@ pub(crate) struct Plan {
     pub(crate) class_names: Option<Vec<String>>,
 }
 
-impl Plan {
+impl TableColumns {
     /// Every column that is read.
     pub(crate) fn columns(&self) -> Vec<usize> {
         let mut columns = match &self.scores {
@@ -57,7 +57,7 @@ pub(crate) fn plan(
     names: &[String],
     lists: bool,
     options: &ReadOptions,
-) -> Result<Plan> {
+) -> Result<TableColumns> {
     let path = data.path();
     if let Some(split) = data.split() {
         return Err(unknown_split(path, split, Vec::new()));
@@ -102,7 +102,7 @@ pub(crate) fn plan(
         let found = names.iter().position(|n| wanted.contains(&n.as_str()));
         found.filter(|_| !ignored)
     };
-    let plan = Plan {
+    let plan = TableColumns {
         kind: match kind {
             ScoreKind::Logits => options.kind.unwrap_or(kind),
             said => said,
@@ -216,7 +216,7 @@ pub(crate) fn show(names: &[String]) -> String {
 mod tests {
     use super::*;
 
-    fn planned(names: &[&str], options: ReadOptions) -> Result<Plan> {
+    fn planned(names: &[&str], options: ReadOptions) -> Result<TableColumns> {
         let names: Vec<String> = names.iter().map(|&n| n.into()).collect();
         plan(&DataRef::new("f.csv"), &names, true, &options)
     }

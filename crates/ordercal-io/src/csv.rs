@@ -2,26 +2,53 @@
 //!
 //! Numbers are read as `f64`: text has no type, and nothing that was written is lost.
 
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ::csv::{ByteRecord, ErrorKind, ReaderBuilder, Trim};
+use flate2::Compression;
 use flate2::bufread::MultiGzDecoder;
+use flate2::write::GzEncoder;
+use ndarray::ArrayView2;
 
-use crate::array::{AnyArray, Dtype, Values};
-use crate::blocks::{Block, BlockSource, Opened};
-use crate::columns::{self, Plan, ScoreColumns};
+use crate::array::{AnyArray, ElementType, Values};
+use crate::columns::{self, ScoreColumns, TableColumns};
+use crate::data_ref::{self, DataRef};
 use crate::error::{Error, Result, clean};
+use crate::formats::{Codec, Format, Reading, Writing};
 use crate::reader::ReadOptions;
-use crate::source::{self, DataRef, Format};
+use crate::row_source::{Opened, RawRows, RowSource};
+use crate::writer::{EncodedSink, OutputSpec, ScoreRows, ScoreSink, Target, write_bytes};
+
+pub(crate) const CODEC: Codec = Codec {
+    read: Reading::Table {
+        open: |data, options| open(data, options, Format::Csv),
+        labels: |path| read_labels(path, Format::Csv),
+    },
+    write: Some(Writing {
+        needs_row_count: false,
+        create: |file, spec| create(file, spec),
+    }),
+};
+
+pub(crate) const GZIPPED: Codec = Codec {
+    read: Reading::Table {
+        open: |data, options| open(data, options, Format::CsvGz),
+        labels: |path| read_labels(path, Format::CsvGz),
+    },
+    write: Some(Writing {
+        needs_row_count: false,
+        create: |file, spec| create(GzEncoder::new(file, Compression::default()), spec),
+    }),
+};
 
 /// A row longer than this is no row of scores; it would be kept in memory whole.
 const LONGEST_ROW: u64 = 64 << 20;
 
 /// An open table and the names of its columns.
-struct Table {
+struct CsvTable {
     path: PathBuf,
     format: Format,
     reader: ::csv::Reader<RowGuard>,
@@ -30,12 +57,11 @@ struct Table {
     row_end: Arc<AtomicU64>,
 }
 
-impl Table {
-    fn open(path: &Path, gzipped: bool) -> Result<Self> {
-        let (file, _) = source::open(path)?;
+impl CsvTable {
+    fn open(path: &Path, format: Format) -> Result<Self> {
+        let (file, _) = data_ref::open(path)?;
         let mut file = BufReader::with_capacity(1 << 16, file);
-        let format = if gzipped { Format::CsvGz } else { Format::Csv };
-        let inner: Box<dyn Read + Send> = if gzipped {
+        let inner: Box<dyn Read + Send> = if format == Format::CsvGz {
             use io::BufRead;
             let start = file.fill_buf().map_err(|e| Error::io(path, "read", e))?;
             if !start.starts_with(&[0x1f, 0x8b]) {
@@ -160,8 +186,8 @@ impl Table {
 }
 
 /// Opens a table of scores.
-pub(crate) fn open(data: &DataRef, options: &ReadOptions, gzipped: bool) -> Result<Opened> {
-    let table = Table::open(data.path(), gzipped)?;
+fn open(data: &DataRef, options: &ReadOptions, format: Format) -> Result<Opened> {
+    let table = CsvTable::open(data.path(), format)?;
     let plan = columns::plan(data, &table.names, false, options)?;
     let ScoreColumns::Wide(scores) = plan.scores.clone() else {
         unreachable!("lists were not allowed");
@@ -173,7 +199,7 @@ pub(crate) fn open(data: &DataRef, options: &ReadOptions, gzipped: bool) -> Resu
         has_labels: plan.label.is_some(),
         class_names: plan.class_names.clone(),
         split: None,
-        source: Box::new(CsvBlocks {
+        source: Box::new(CsvSource {
             table,
             plan,
             scores,
@@ -182,24 +208,24 @@ pub(crate) fn open(data: &DataRef, options: &ReadOptions, gzipped: bool) -> Resu
 }
 
 /// The labels of a table that holds nothing else, or has a column `label`.
-pub(crate) fn read_labels(path: &Path, gzipped: bool) -> Result<AnyArray> {
-    let mut table = Table::open(path, gzipped)?;
+fn read_labels(path: &Path, format: Format) -> Result<AnyArray> {
+    let mut table = CsvTable::open(path, format)?;
     let column = columns::label_column(path, &table.names)?;
     let mut labels = Vec::new();
     while table.advance()? {
         labels.push(table.text(column)?);
     }
-    Ok(AnyArray::vector(Dtype::Text, Values::Text(labels)))
+    Ok(AnyArray::vector(ElementType::Text, Values::Text(labels)))
 }
 
-struct CsvBlocks {
-    table: Table,
-    plan: Plan,
+struct CsvSource {
+    table: CsvTable,
+    plan: TableColumns,
     scores: Vec<usize>,
 }
 
-impl BlockSource for CsvBlocks {
-    fn next_block(&mut self, max: usize) -> Result<Option<Block>> {
+impl RowSource for CsvSource {
+    fn next_rows(&mut self, max: usize) -> Result<Option<RawRows>> {
         let table = &mut self.table;
         let mut scores = Vec::new();
         let mut labels = Vec::new();
@@ -222,14 +248,14 @@ impl BlockSource for CsvBlocks {
         }
         let has =
             |column: Option<usize>, dtype, values| column.map(|_| AnyArray::vector(dtype, values));
-        Ok(Some(Block {
+        Ok(Some(RawRows {
             scores: AnyArray {
                 shape: vec![rows, self.scores.len()],
-                dtype: Dtype::F64,
+                dtype: ElementType::F64,
                 values: Values::F64(scores),
             },
-            labels: has(self.plan.label, Dtype::Text, Values::Text(labels)),
-            weights: has(self.plan.weight, Dtype::F64, Values::F64(weights)),
+            labels: has(self.plan.label, ElementType::Text, Values::Text(labels)),
+            weights: has(self.plan.weight, ElementType::F64, Values::F64(weights)),
         }))
     }
 }
@@ -250,5 +276,28 @@ impl Read for RowGuard {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         Ok(count)
+    }
+}
+
+/// Starts a table with one column per class.
+fn create<T: Target + 'static>(mut file: T, spec: &OutputSpec) -> Result<Box<dyn ScoreSink>> {
+    let header = format!("{}\n", spec.column_names().join(","));
+    write_bytes(&mut file, header.as_bytes())?;
+    Ok(EncodedSink::boxed(file, |rows, buffer| match rows {
+        ScoreRows::F32(rows) => write_text(rows, buffer),
+        ScoreRows::F64(rows) => write_text(rows, buffer),
+    }))
+}
+
+/// Numbers as the shortest text that reads back as the same number.
+fn write_text<T: std::fmt::Debug>(rows: ArrayView2<'_, T>, buffer: &mut Vec<u8>) {
+    for row in rows.rows() {
+        for (column, value) in row.iter().enumerate() {
+            if column > 0 {
+                buffer.push(b',');
+            }
+            write!(buffer, "{value:?}").expect("memory can be written to");
+        }
+        buffer.push(b'\n');
     }
 }

@@ -3,8 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::onnx::OnnxError;
-use crate::source::Format;
+use crate::formats::Format;
 
 /// A result whose error is [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -44,7 +43,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// The endings that are known here.
-        hint: &'static str,
+        hint: String,
     },
     /// This build was made without the code for the format.
     #[error("{}: this build cannot handle {format} files; rebuild it with the feature `{feature}`", path.display())]
@@ -418,14 +417,6 @@ pub enum Error {
         /// What is wrong with it.
         message: String,
     },
-    /// A model that cannot be written as ONNX.
-    #[error("{}: {source}", path.display())]
-    Onnx {
-        /// The file that was not written.
-        path: PathBuf,
-        /// Why.
-        source: OnnxError,
-    },
 }
 
 /// Text out of a file as it may stand in a message: one line, and not a long one.
@@ -485,8 +476,7 @@ impl Error {
             | Self::WrongBlock { path, .. }
             | Self::NotAModel { path }
             | Self::NewerModel { path, .. }
-            | Self::DamagedModel { path, .. }
-            | Self::Onnx { path, .. } => path,
+            | Self::DamagedModel { path, .. } => path,
         }
     }
 

@@ -4,14 +4,11 @@ use std::path::Path;
 
 use ordercal::ScoreKind;
 
-use crate::archive::Archive;
 use crate::bundle;
+use crate::data_ref::DataRef;
 use crate::error::Result;
-use crate::npz::Npz;
-use crate::pickle::Pickle;
+use crate::formats::{Format, Reading};
 use crate::reader::{ReadOptions, RowReader};
-use crate::safetensors::Safetensors;
-use crate::source::{DataRef, Format};
 
 /// One set of scores in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,26 +44,22 @@ pub struct Contents {
 /// If the file cannot be read.
 pub fn inspect(path: &Path) -> Result<Contents> {
     let format = Format::of(path)?;
-    let archive: Box<dyn Archive> = match format {
-        Format::Npz => Box::new(Npz::open(path)?),
-        Format::Safetensors => Box::new(Safetensors::open(path)?),
-        Format::Pickle => Box::new(Pickle::open(path)?),
-        _ => {
-            let reader = RowReader::open(&DataRef::new(path), ReadOptions::default())?;
-            let set = SetInfo {
-                split: None,
-                kind: reader.kind(),
-                rows: reader.known_rows(),
-                classes: reader.classes(),
-                labels: reader.has_labels(),
-            };
-            return Ok(Contents {
-                format,
-                sets: vec![set],
-                arrays: Vec::new(),
-            });
-        }
+    let Reading::Archive(open) = format.codec().read else {
+        let reader = RowReader::open(&DataRef::new(path), ReadOptions::default())?;
+        let set = SetInfo {
+            split: None,
+            kind: reader.kind(),
+            rows: reader.known_rows(),
+            classes: reader.classes(),
+            labels: reader.has_labels(),
+        };
+        return Ok(Contents {
+            format,
+            sets: vec![set],
+            arrays: Vec::new(),
+        });
     };
+    let archive = open(path)?;
     let entries = archive.entries();
     let sets = bundle::sets(entries).into_iter().map(|set| {
         let (kind, scores) = set.scores[0];

@@ -187,9 +187,9 @@ fn one_hot(path: &Path, array: &AnyArray, columns: usize, first_row: usize) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::array::Dtype;
+    use crate::array::ElementType;
 
-    fn decode(shape: &[usize], dtype: Dtype, values: Values) -> Result<Vec<i64>> {
+    fn decode(shape: &[usize], dtype: ElementType, values: Values) -> Result<Vec<i64>> {
         let array = AnyArray {
             shape: shape.to_vec(),
             dtype,
@@ -205,25 +205,25 @@ mod tests {
     #[test]
     fn numbers_of_every_form_become_indices() {
         let ints = Values::Int(vec![2, 0, -1]);
-        assert_eq!(decode(&[3], Dtype::I8, ints).unwrap(), [2, 0, -1]);
+        assert_eq!(decode(&[3], ElementType::I8, ints).unwrap(), [2, 0, -1]);
         let floats = Values::F32(vec![2.0, 0.0]);
-        assert_eq!(decode(&[2, 1], Dtype::F32, floats).unwrap(), [2, 0]);
+        assert_eq!(decode(&[2, 1], ElementType::F32, floats).unwrap(), [2, 0]);
         let hot = Values::Int(vec![0, 0, 1, 1, 0, 0]);
-        assert_eq!(decode(&[2, 3], Dtype::Bool, hot).unwrap(), [2, 0]);
+        assert_eq!(decode(&[2, 3], ElementType::Bool, hot).unwrap(), [2, 0]);
         assert_eq!(
-            decode(&[2], Dtype::Text, texts(&["1", " 2.0"])).unwrap(),
+            decode(&[2], ElementType::Text, texts(&["1", " 2.0"])).unwrap(),
             [1, 2]
         );
     }
 
     #[test]
     fn halves_and_cold_rows_are_refused_with_their_row() {
-        let error = decode(&[2], Dtype::F64, Values::F64(vec![1.0, 1.5])).unwrap_err();
+        let error = decode(&[2], ElementType::F64, Values::F64(vec![1.0, 1.5])).unwrap_err();
         assert!(matches!(error, Error::LabelNotInteger { row: 11, .. }));
-        let error = decode(&[1], Dtype::F64, Values::F64(vec![f64::NAN])).unwrap_err();
+        let error = decode(&[1], ElementType::F64, Values::F64(vec![f64::NAN])).unwrap_err();
         assert!(matches!(error, Error::LabelNotInteger { row: 10, .. }));
         for row in [[0, 0, 0], [1, 1, 0], [2, 0, 0], [1, 0, 2]] {
-            let error = decode(&[1, 3], Dtype::I64, Values::Int(row.to_vec())).unwrap_err();
+            let error = decode(&[1, 3], ElementType::I64, Values::Int(row.to_vec())).unwrap_err();
             assert!(matches!(error, Error::NotOneHot { row: 10, .. }), "{row:?}");
         }
     }
@@ -232,7 +232,7 @@ mod tests {
     fn names_are_looked_up_and_typos_explained() {
         let names = ["cat".to_owned(), "dog".to_owned()];
         let decoder = LabelDecoder::new(Some(&names));
-        let array = |v: &[&str]| AnyArray::vector(Dtype::Text, texts(v));
+        let array = |v: &[&str]| AnyArray::vector(ElementType::Text, texts(v));
         let path = Path::new("f");
         assert_eq!(
             decoder

@@ -9,7 +9,7 @@
 //! | `.parquet`, `.arrow`, `.feather` | the same columns, or a list column `logits` | yes |
 //! | `.p`, `.pkl` | numpy arrays in tuples, lists and dicts; nothing is run | no |
 //!
-//! [`SavedModel`] keeps a fitted model in a file of its own; [`export_onnx`] writes it for other programs to run.
+//! [`SavedModel`] keeps a fitted model in a file of its own.
 //!
 //! [`load`] takes a whole file into memory, [`RowReader`] goes through it in chunks, [`ScoreWriter`]
 //! writes chunk by chunk, and [`AtomicFile`] makes sure that no output is ever half there. Instead of
@@ -30,6 +30,7 @@
 
 mod archive;
 mod array;
+mod array_reader;
 #[cfg(feature = "parquet")]
 mod arrow;
 #[cfg(feature = "parquet")]
@@ -39,11 +40,12 @@ mod atomic;
 mod batch_writer;
 #[cfg(feature = "parquet")]
 mod batches;
-mod blocks;
 mod bundle;
 mod columns;
 mod csv;
+mod data_ref;
 mod error;
+mod formats;
 mod inspect;
 mod labels;
 mod loaded;
@@ -51,26 +53,24 @@ mod model_file;
 mod nearest;
 mod npy;
 mod npz;
-mod onnx;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod pickle;
-mod raw;
 mod reader;
-mod rows;
+mod row_chunk;
+mod row_source;
 mod safetensors;
-mod source;
 mod stored_zip;
 mod writer;
 
 pub use atomic::{AtomicFile, discard_pending, write_atomically};
+pub use data_ref::DataRef;
 pub use error::{Error, Result};
+pub use formats::{Format, readable_endings, writable_endings};
 pub use inspect::{Contents, SetInfo, inspect};
 pub use loaded::{LoadedData, load, load_pair};
 pub use model_file::{FORMAT_VERSION, SavedModel};
 pub use nearest::nearest;
-pub use onnx::{OnnxError, export_onnx, onnx_bytes};
 pub use reader::{LabelNeed, ReadOptions, RowReader};
-pub use rows::{Rows, ScoreMatrix};
-pub use source::{DataRef, Format};
+pub use row_chunk::{RowChunk, ScoreMatrix};
 pub use writer::{OutputSpec, OutputType, ScoreWriter};

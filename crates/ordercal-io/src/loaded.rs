@@ -4,15 +4,15 @@ use std::path::Path;
 
 use ordercal::{Dataset, ScoreKind, Scores};
 
+use crate::data_ref::DataRef;
 use crate::error::Result;
 use crate::reader::{ReadOptions, RowReader};
-use crate::rows::{Rows, ScoreMatrix};
-use crate::source::DataRef;
+use crate::row_chunk::{RowChunk, ScoreMatrix};
 
 /// Scores as they are in the file, with labels and weights if there are any.
 #[derive(Debug, Clone)]
 pub struct LoadedData {
-    rows: Rows,
+    rows: RowChunk,
     class_names: Option<Vec<String>>,
 }
 

@@ -11,11 +11,17 @@ mod numpy;
 use std::path::{Path, PathBuf};
 
 use self::machine::{Id, Machine, Node};
-use crate::archive::{Archive, Entry, Foreign};
-use crate::array::{AnyArray, Dtype, Values};
+use crate::archive::{Archive, Entry, UnreadableType};
+use crate::array::{AnyArray, ElementType, Values};
+use crate::array_reader::ArrayReader;
+use crate::data_ref;
 use crate::error::{Result, clean};
-use crate::raw::ArrayReader;
-use crate::source;
+use crate::formats::{Codec, Reading};
+
+pub(crate) const CODEC: Codec = Codec {
+    read: Reading::Archive(|path| Ok(Box::new(Pickle::open(path)?))),
+    write: None,
+};
 
 /// Deeper nesting than this is no bundle of arrays.
 const DEEPEST: usize = 8;
@@ -30,7 +36,7 @@ pub(crate) struct Pickle {
 
 impl Pickle {
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let bytes = source::read_all(path)?;
+        let bytes = data_ref::read_all(path)?;
         let mut machine = Machine::new(path, bytes);
         let root = machine.run()?;
         let mut pickle = Self {
@@ -112,7 +118,7 @@ impl Pickle {
         &self,
         id: Id,
         budget: &mut usize,
-    ) -> Option<(Result<Dtype, Foreign>, Vec<usize>)> {
+    ) -> Option<(Result<ElementType, UnreadableType>, Vec<usize>)> {
         let items = match self.machine.node(id) {
             Node::Array(array) => return Some((array.dtype(), array.shape.clone())),
             Node::Tuple(items) | Node::List(items) => items,
@@ -137,23 +143,23 @@ impl Pickle {
             *budget -= row.len();
             self.scalars(row).filter(|dtype| !dtype.is_text())?;
         }
-        Some((Ok(Dtype::F64), vec![items.len(), width?]))
+        Some((Ok(ElementType::F64), vec![items.len(), width?]))
     }
 
     /// The type that numbers or names have in common.
-    fn scalars(&self, items: &[Id]) -> Option<Dtype> {
+    fn scalars(&self, items: &[Id]) -> Option<ElementType> {
         let type_of = |&id: &Id| match self.machine.node(id) {
-            Node::Int(_) | Node::Bool(_) => Some(Dtype::I64),
-            Node::Float(_) => Some(Dtype::F64),
-            Node::Text(_) => Some(Dtype::Text),
+            Node::Int(_) | Node::Bool(_) => Some(ElementType::I64),
+            Node::Float(_) => Some(ElementType::F64),
+            Node::Text(_) => Some(ElementType::Text),
             _ => None,
         };
         let mut types = items.iter().map(type_of);
         let first = types.next()??;
         types.try_fold(first, |common, next| match (common, next?) {
             (a, b) if a == b => Some(a),
-            (Dtype::Text, _) | (_, Dtype::Text) => None,
-            _ => Some(Dtype::F64),
+            (ElementType::Text, _) | (_, ElementType::Text) => None,
+            _ => Some(ElementType::F64),
         })
     }
 
@@ -174,11 +180,11 @@ impl Pickle {
         };
         let dtype = entry.dtype_or_error(&self.path)?;
         let values = match (dtype, entry.shape.len()) {
-            (Dtype::Text, _) => {
+            (ElementType::Text, _) => {
                 let texts = items.iter().map(|&id| self.machine.text(id));
                 Values::Text(texts.map(|t| t.unwrap_or_default().to_owned()).collect())
             }
-            (Dtype::I64, _) => Values::Int(
+            (ElementType::I64, _) => Values::Int(
                 items
                     .iter()
                     .map(|&id| match self.machine.node(id) {

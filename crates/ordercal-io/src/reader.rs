@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use ordercal::ScoreKind;
 
 use crate::array::Values;
-use crate::blocks::{self, Block, BlockSource, Opened};
+use crate::data_ref::DataRef;
 use crate::error::{Error, Result, clean};
 use crate::labels::{self, LabelDecoder, NameCollector};
-use crate::rows::{Rows, ScoreMatrix};
-use crate::source::DataRef;
+use crate::row_chunk::{RowChunk, ScoreMatrix};
+use crate::row_source::{self, Opened, RawRows, RowSource};
 
 /// What to do about labels and weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -115,9 +115,9 @@ enum Origin {
 pub struct RowReader {
     origin: Origin,
     options: ReadOptions,
-    source: Box<dyn BlockSource>,
+    source: Box<dyn RowSource>,
     /// The first block, if it had to be looked at before it was asked for.
-    pending: Option<Block>,
+    pending: Option<RawRows>,
     kind: ScoreKind,
     classes: usize,
     rows: Option<usize>,
@@ -196,7 +196,7 @@ impl RowReader {
         if !self.has_labels {
             return Ok(());
         }
-        let Some(block) = self.source.next_block(self.chunk_rows)? else {
+        let Some(block) = self.source.next_rows(self.chunk_rows)? else {
             return Ok(());
         };
         let names = match block.labels.as_ref().map(|labels| &labels.values) {
@@ -209,7 +209,7 @@ impl RowReader {
         }
         let mut collector = NameCollector::new(self.classes);
         let mut again = open_origin(&self.origin, &self.options)?.source;
-        while let Some(block) = again.next_block(self.chunk_rows)? {
+        while let Some(block) = again.next_rows(self.chunk_rows)? {
             if let Some(Values::Text(labels)) = block.labels.map(|labels| labels.values)
                 && !collector.add(&labels)
             {
@@ -260,7 +260,7 @@ impl RowReader {
         }
         let mut again = open_origin(&self.origin, &self.options)?.source;
         let mut rows = 0;
-        while let Some(block) = again.next_block(self.chunk_rows)? {
+        while let Some(block) = again.next_rows(self.chunk_rows)? {
             rows += block.scores.rows();
         }
         self.rows = Some(rows);
@@ -282,13 +282,13 @@ impl RowReader {
         self.split.as_deref()
     }
 
-    fn decode(&mut self, block: Block) -> Result<Rows> {
+    fn decode(&mut self, block: RawRows) -> Result<RowChunk> {
         let first_row = self.next_row;
         self.next_row += block.scores.rows();
         let labels = block
             .labels
             .map(|labels| self.decoder.decode(self.labels_path(), labels, first_row));
-        Ok(Rows {
+        Ok(RowChunk {
             path: self.path().to_path_buf(),
             split: self.split.clone(),
             kind: self.kind,
@@ -300,37 +300,37 @@ impl RowReader {
     }
 
     /// The rest of the rows as one.
-    pub(crate) fn collect_rows(mut self) -> Result<Rows> {
-        let Some(mut all) = self.next_block(usize::MAX)? else {
+    pub(crate) fn collect_rows(mut self) -> Result<RowChunk> {
+        let Some(mut all) = self.next_rows(usize::MAX)? else {
             return Err(Error::Data {
                 path: self.path().to_path_buf(),
                 split: self.split.clone(),
                 source: ordercal::Error::NoRows,
             });
         };
-        while let Some(more) = self.next_block(usize::MAX)? {
+        while let Some(more) = self.next_rows(usize::MAX)? {
             all.append(more);
         }
         self.decode(all)
     }
 
-    fn next_block(&mut self, max: usize) -> Result<Option<Block>> {
+    fn next_rows(&mut self, max: usize) -> Result<Option<RawRows>> {
         match self.pending.take() {
             Some(block) => Ok(Some(block)),
-            None => self.source.next_block(max),
+            None => self.source.next_rows(max),
         }
     }
 }
 
 impl Iterator for RowReader {
-    type Item = Result<Rows>;
+    type Item = Result<RowChunk>;
 
     /// The next chunk; nothing more after an error.
     fn next(&mut self) -> Option<Self::Item> {
         if self.failed {
             return None;
         }
-        let block = self.next_block(self.chunk_rows).transpose()?;
+        let block = self.next_rows(self.chunk_rows).transpose()?;
         let rows = block.and_then(|block| self.decode(block));
         self.failed = rows.is_err();
         Some(rows)
@@ -351,24 +351,24 @@ fn check_distinct(path: &Path, names: &[String]) -> Result<()> {
 
 fn open_origin(origin: &Origin, options: &ReadOptions) -> Result<Opened> {
     match origin {
-        Origin::Data(data) => blocks::open(data, options),
+        Origin::Data(data) => row_source::open(data, options),
         Origin::Pair { scores, labels } => open_pair(scores, labels, options),
     }
 }
 
-/// Rows of one file, with labels of another put beside them.
+/// RowChunk of one file, with labels of another put beside them.
 fn open_pair(scores: &Path, labels: &Path, options: &ReadOptions) -> Result<Opened> {
     let alone = options.clone().with_labels(LabelNeed::Ignored);
-    let opened = blocks::open(&DataRef::parse(scores), &alone)?;
-    let reader = blocks::open_labels(labels)?;
+    let opened = row_source::open(&DataRef::parse(scores), &alone)?;
+    let reader = row_source::open_labels(labels)?;
     let rows = opened
         .rows
         .or_else(|| reader.shape().first().copied())
         .unwrap_or(0);
-    blocks::check_labels(&reader, rows, opened.classes)?;
+    row_source::check_labels(&reader, rows, opened.classes)?;
     Ok(Opened {
         has_labels: true,
-        source: Box::new(blocks::Paired::new(opened.source, reader)),
+        source: Box::new(row_source::PairedSource::new(opened.source, reader)),
         ..opened
     })
 }

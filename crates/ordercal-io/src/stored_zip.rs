@@ -44,12 +44,12 @@ impl<W: Write + Seek> StoredZip<W> {
         })
     }
 
-    pub(crate) fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.crc.update(bytes);
-        self.inner.write_all(bytes)
+    /// What the bytes are written to.
+    pub(crate) fn get_ref(&self) -> &W {
+        &self.inner
     }
 
-    /// Writes the directory and the checksum, and gives the file back.
+    /// Writes the directory and the checksum, and returns the file.
     pub(crate) fn finish(mut self) -> io::Result<W> {
         let crc = self.crc.sum();
         let directory_at = self.inner.stream_position()?;
@@ -95,6 +95,18 @@ impl<W: Write + Seek> StoredZip<W> {
         self.inner.seek(SeekFrom::Start(CHECKSUM_AT))?;
         self.inner.write_all(&crc.to_le_bytes())?;
         Ok(self.inner)
+    }
+}
+
+impl<W: Write> Write for StoredZip<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.inner.write(bytes)?;
+        self.crc.update(&bytes[..count]);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
     }
 }
 

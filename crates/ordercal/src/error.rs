@@ -141,6 +141,39 @@ pub enum Error {
         /// The buffer's shape.
         found: (usize, usize),
     },
+    /// A part of a model that is missing, out of range, or does not fit the others.
+    #[error("the model's `{part}` is {found}: expected {expected}")]
+    InvalidPart {
+        /// The part, as in a model file.
+        part: String,
+        /// What is there.
+        found: String,
+        /// What would be right.
+        expected: &'static str,
+    },
+    /// A model of the user's own, which the library cannot store.
+    #[error("a model of your own cannot be stored: only its author knows what it is made of")]
+    CannotStore,
+    /// An argument that does not fit the others.
+    #[error("{argument}: {found}; expected {expected}")]
+    InvalidArgument {
+        /// The argument.
+        argument: &'static str,
+        /// What was given.
+        found: String,
+        /// What would be right.
+        expected: &'static str,
+    },
+    /// A probability that is negative or not finite.
+    #[error("row {row}, column {column}: {value} is not a probability")]
+    InvalidProbability {
+        /// The row.
+        row: usize,
+        /// The column.
+        column: usize,
+        /// The value.
+        value: f64,
+    },
     /// A hyperparameter outside its range.
     #[error("{name} = {value} is out of range: expected {expected}")]
     InvalidParameter {
@@ -163,7 +196,7 @@ pub enum Error {
     #[error("`{key}+order` makes no sense: `{key}` keeps the order already; use `{key}`")]
     AlreadyOrdered {
         /// The method's key.
-        key: &'static str,
+        key: String,
     },
     /// A tie breaker that is not a permutation of the classes.
     #[error("a tie breaker must hold each of 1 to {classes} once; position {position} breaks that")]
@@ -232,4 +265,15 @@ pub enum Error {
         /// What is wrong with the bytes.
         reason: &'static str,
     },
+}
+
+impl Error {
+    /// A hyperparameter outside its range.
+    pub fn invalid(name: &'static str, value: impl ToString, expected: &'static str) -> Self {
+        Self::InvalidParameter {
+            name,
+            value: value.to_string(),
+            expected,
+        }
+    }
 }

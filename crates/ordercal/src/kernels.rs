@@ -1,12 +1,13 @@
 //! The inner loops, for benchmarks and tests. Hidden, and not part of the public interface.
 
-use crate::calibrate::{diag, ts};
 use crate::data::Dataset;
 use crate::math::exp::{exp_f32, exp_f64};
 use crate::math::gemm::{self, Matrix};
 use crate::math::lanes;
 use crate::math::simd::{Level, vectorized};
 use crate::math::softmax;
+use crate::methods::likelihood::Likelihood;
+use crate::methods::network::diag::evaluation;
 use crate::nn::head::{RowScratch, sorted_row};
 
 /// The instruction set in use: `portable`, `avx2` or `avx512`.
@@ -57,13 +58,13 @@ pub fn softmax(row: &mut [f64]) {
 
 /// A closure that evaluates the NLL of `ts` with its derivatives.
 pub fn temperature_pass<'a>(data: &'a Dataset<'a>) -> impl FnMut() -> f64 + 'a {
-    let likelihood = ts::Likelihood::new(data);
+    let likelihood = Likelihood::new(data);
     move || likelihood.at(0.5).value
 }
 
 /// A closure that evaluates loss and gradient of `diag`.
 pub fn diag_pass<'a>(data: &'a Dataset<'a>) -> impl FnMut() -> f64 + 'a {
-    diag::evaluation(data)
+    evaluation(data)
 }
 
 /// The order-preserving head: returns a row's loss; `z` is overwritten by its gradient.

@@ -3,8 +3,9 @@
 #![allow(clippy::float_cmp)] // Exact equality is what is promised.
 
 use ndarray::{Array1, Array2};
+use ordercal::models::{DiagModel, TsModel, Wiring};
 use ordercal::rank::{Sorter, TieBreaker, reverse_cumsum, same_ranking};
-use ordercal::{DiagModel, InputKind, Model, Rng, ScoreKind, Scores, TsModel, Wiring};
+use ordercal::{InputKind, Model, Rng, ScoreKind, Scores};
 use ordercal_testkit::models::{fitted, random_network};
 use ordercal_testkit::rows::hostile;
 
@@ -310,8 +311,10 @@ fn a_constant_m_is_temperature_scaling() {
         let mut parts = random_network(7, wiring, InputKind::Centred, &mut rng).to_parts();
         parts.params.fill(0.0);
         let beta = parts.beta;
-        let network: Model = ordercal::NetworkModel::from_parts(parts).unwrap().into();
-        let ts: Model = TsModel::new(7, beta).into();
+        let network: Model = ordercal::models::NetworkModel::from_parts(parts)
+            .unwrap()
+            .into();
+        let ts: Model = TsModel::new(7, beta).unwrap().into();
         for _ in 0..100 {
             let mut x: Vec<f32> = (0..7).map(|_| (rng.normal() * 3.0) as f32).collect();
             x[rng.below(7)] = f32::NEG_INFINITY;

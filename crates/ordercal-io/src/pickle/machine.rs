@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::numpy::{self, ArrayNode, Constructor, TypeNode};
 use crate::error::{Error, Result, clean};
-use crate::source::Format;
+use crate::formats::Format;
 
 /// A value's place in the machine's list of values.
 pub(super) type Id = usize;

@@ -1,8 +1,8 @@
 //! The constructors that a pickle may call, and what they make.
 
 use super::machine::{Id, Machine, Node};
-use crate::archive::Foreign;
-use crate::array::{AnyArray, Dtype, Values, byte_count};
+use crate::archive::UnreadableType;
+use crate::array::{AnyArray, ElementType, Values, byte_count};
 use crate::error::{Error, Result};
 use crate::npy::parse_descr;
 
@@ -53,9 +53,9 @@ pub(super) struct TypeNode {
 }
 
 impl TypeNode {
-    fn dtype(&self) -> Result<Dtype, Foreign> {
+    fn dtype(&self) -> Result<ElementType, UnreadableType> {
         if self.fields {
-            return Err(Foreign::Other("a record of several fields".into()));
+            return Err(UnreadableType::Other("a record of several fields".into()));
         }
         Ok(parse_descr(&self.code)?.0)
     }
@@ -71,10 +71,10 @@ pub(super) struct ArrayNode {
 }
 
 impl ArrayNode {
-    pub(super) fn dtype(&self) -> Result<Dtype, Foreign> {
+    pub(super) fn dtype(&self) -> Result<ElementType, UnreadableType> {
         match &self.content {
             Some((kind, _)) => kind.dtype(),
-            None => Err(Foreign::Other("an array without data".into())),
+            None => Err(UnreadableType::Other("an array without data".into())),
         }
     }
 }

@@ -25,6 +25,8 @@ pub enum StopReason {
     /// The loss decreases down to the lower bound of the inverse temperature: the scores carry no information on the
     /// labels, or the wrong one.
     LowerBound,
+    /// Every part of a combined method was fitted.
+    AllFitted,
     /// There was nothing to learn.
     Nothing,
 }
@@ -42,6 +44,7 @@ impl fmt::Display for StopReason {
             Self::LowerBound => {
                 "stopped at the lower bound of the inverse temperature (uninformative scores)"
             }
+            Self::AllFitted => "every part was fitted",
             Self::Nothing => "nothing to learn",
         })
     }

@@ -19,10 +19,7 @@
 
 mod cross_validation;
 mod search;
-mod space;
-pub(crate) mod tally;
 
 pub use crate::data::Folds;
 pub use cross_validation::{Choice, Score, choose, cross_validated_nll};
-pub use search::{Effort, Found, Ranked, Search, search};
-pub use space::space;
+pub use search::{Effort, Found, Ranked, Search, search, space};

@@ -9,7 +9,7 @@ use super::loss::NetworkLoss;
 use crate::error::Result;
 use crate::optim::{EarlyStopping, Optimizer, StopReason};
 use crate::rng::Rng;
-use crate::traits::Watch;
+use crate::watch::Watch;
 use batch::BatchLoss;
 use held_out::HeldOut;
 use optimize::Trainer;

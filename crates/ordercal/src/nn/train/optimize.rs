@@ -9,7 +9,7 @@ use crate::optim::adam::{AdamState, StepSettings};
 use crate::optim::lbfgs::{Outcome, Step};
 use crate::optim::{Adam, Lbfgs, StopReason};
 use crate::rng::Rng;
-use crate::traits::{Watch, tell};
+use crate::watch::{Watch, report_progress};
 
 /// The relative precision of a loss whose terms are computed in 32 bits.
 const NOISE: f64 = 1e-8;
@@ -54,7 +54,7 @@ impl Trainer<'_> {
                 step += 1;
             }
             let mean = total / self.rows.len() as f64;
-            tell(self.watch, epoch, adam.epochs, mean)?;
+            report_progress(self.watch, epoch, adam.epochs, mean)?;
             if let Some(held_out) = &mut self.held_out
                 && held_out.should_stop(&mut self.batch, params)
             {
@@ -90,7 +90,7 @@ impl Trainer<'_> {
         };
         let mut accepted = vec![0.0; point.len()];
         let mut on_step = |step: &Step<'_>| {
-            tell(*watch, step.iteration, lbfgs.max_iterations, step.value)?;
+            report_progress(*watch, step.iteration, lbfgs.max_iterations, step.value)?;
             let Some(held_out) = held_out else {
                 return Ok(None);
             };

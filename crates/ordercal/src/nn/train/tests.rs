@@ -9,7 +9,7 @@ use crate::nn::mlp::Shape;
 use crate::nn::mlp::tests::plain;
 use crate::optim::adam::{AdamState, StepSettings};
 use crate::optim::{Adam, Lbfgs};
-use crate::traits::Unwatched;
+use crate::watch::Unwatched;
 
 /// A small problem of either head, with weights and masked classes.
 fn problem(
