@@ -31,8 +31,10 @@ fn exponentiate(values: &mut [f32], shift: f32) -> f64 {
     for value in values.iter_mut() {
         *value = exp_f32(*value - shift);
     }
-    let add = |sum, value: f32| sum + f64::from(value);
-    lanes::fold::<32, _, _>(values, 0.0, add, |a, b| a + b)
+    let add = |sum: f64, value: f32| sum + f64::from(value);
+    lanes::accumulate::<LANES, _, _>(values, 0.0, add)
+        .iter()
+        .sum()
 }
 
 /// Running sums within a chunk. Those of several chunks overlap, whereas in a running sum over the whole row every addition
