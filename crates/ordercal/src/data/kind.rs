@@ -62,7 +62,7 @@ impl FromStr for ScoreKind {
     }
 }
 
-/// In words, for messages: `log-probabilities` where [`key`](ScoreKind::key) says `log-probs`.
+/// In words, for messages: `log-probabilities` where [`key`](ScoreKind::key) is `log-probs`.
 impl fmt::Display for ScoreKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

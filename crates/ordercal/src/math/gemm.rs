@@ -2,7 +2,7 @@
 //!
 //! The crate picks its kernel by itself: AVX-512, FMA or plain. `ORDERCAL_SIMD` does not reach it, so on one machine
 //! products are the same bits at every [level](super::simd). Machines with different kernels may round differently. A
-//! sum of n products is then within n·2⁻²⁴·Σ|aᵢbᵢ| of the exact one; a test holds the kernel in use to that bound.
+//! sum of n products is then within n·2⁻²⁴·Σ|aᵢbᵢ| of the exact one; a test verifies that for the kernel in use.
 //!
 //! This is one of the two modules with `unsafe` code: the crate takes raw pointers, and the views here guarantee that
 //! they are valid.

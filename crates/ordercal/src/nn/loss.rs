@@ -35,7 +35,7 @@ pub(crate) struct SortedTargets {
 
 /// Labels in class order.
 pub(crate) struct FreeTargets {
-    /// The scores, N×K: they say which classes are masked.
+    /// The scores, N×K: `-inf` marks masked classes.
     pub scores: Vec<f32>,
     pub labels: Vec<u32>,
 }
