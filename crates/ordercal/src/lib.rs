@@ -37,6 +37,11 @@
 //! - [`Calibrator`] and [`Transform`]: bring your own method; [`Method::custom`] puts it beside the others, and
 //!   [`keep_order`] projects anyone's probabilities.
 //! - [`rank`]: sorting, ties, and the rounding that keeps an order.
+//!
+//! # Instruction sets
+//! Inner loops are compiled for AVX-512, AVX2 and the target's baseline, and the best that the processor has is used.
+//! The environment variable `ORDERCAL_SIMD` (`portable`, `avx2` or `avx512`) sets an upper limit. Results are the
+//! same bytes at every level; only matrix products may differ in the last digits between processors.
 
 // Tests hold results to exact values where exactness is promised.
 #![cfg_attr(test, allow(clippy::float_cmp))]

@@ -1,4 +1,4 @@
-//! The two float types a caller can ask for.
+//! The float types of a model's output.
 
 use std::fmt;
 

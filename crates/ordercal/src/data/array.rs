@@ -3,19 +3,20 @@
 use half::{bf16, f16};
 use ndarray::{Array2, ArrayView2};
 
-/// A matrix of scores as it comes from outside, in any of the float types that networks emit.
+/// A matrix of scores in any of the float types that networks emit. [`Scores::new`](super::Scores::new) takes anything that
+/// converts into it.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ScoreArray<'a> {
     /// 32-bit floats.
     F32(ArrayView2<'a, f32>),
-    /// 32-bit floats to keep.
+    /// 32-bit floats, owned.
     Owned(Array2<f32>),
     /// 64-bit floats.
     F64(ArrayView2<'a, f64>),
     /// IEEE half-precision floats.
     F16(ArrayView2<'a, f16>),
-    /// Brain floats.
+    /// bfloat16 floats.
     Bf16(ArrayView2<'a, bf16>),
 }
 

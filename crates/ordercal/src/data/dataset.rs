@@ -3,7 +3,7 @@
 use super::scores::Scores;
 use crate::error::{Error, Result};
 
-/// Scores with their labels and, if rows do not count alike, weights.
+/// Scores with labels and, optionally, row weights.
 ///
 /// ```
 /// use ndarray::array;
@@ -23,10 +23,14 @@ pub struct Dataset<'a> {
 }
 
 impl<'a> Dataset<'a> {
-    /// Joins scores and labels. Labels are integers of any width; classes without a label are fine.
+    /// Combines scores and labels.
+    ///
+    /// # Parameters
+    /// - `scores`: N×K.
+    /// - `labels`: N classes from 0 to K − 1, integers of any width. A class need not occur.
     ///
     /// # Errors
-    /// If the counts differ, a label is not a class, or a label's class is masked (`-inf`) in its row.
+    /// If there are not N labels, a label is not a class, or a label's class is masked (`-inf`) in its row.
     pub fn new<L: Copy + TryInto<i64>>(scores: Scores<'a>, labels: &[L]) -> Result<Self> {
         let checked = check_labels(labels, scores.rows(), scores.classes())?;
         for (row, &label) in checked.iter().enumerate() {
@@ -42,17 +46,17 @@ impl<'a> Dataset<'a> {
         })
     }
 
-    /// Lets row i count `weights[i]` times.
+    /// Sets row weights: row i counts as `weights[i]` rows.
     ///
     /// # Errors
-    /// If the counts differ, a weight is negative or not finite, or all are zero.
+    /// If there are not N weights, a weight is negative or not finite, or all are zero.
     pub fn with_weights(mut self, weights: Vec<f64>) -> Result<Self> {
         check_weights(&weights, self.rows())?;
         self.weights = Some(weights);
         Ok(self)
     }
 
-    /// The same labels and weights with other scores, row by row: what another model says of the same rows.
+    /// The same labels and weights with other scores of the same rows, such as those of another model.
     ///
     /// # Errors
     /// If the scores are of another shape, or a label's class is masked in its row.
@@ -84,7 +88,7 @@ impl<'a> Dataset<'a> {
         &self.labels
     }
 
-    /// The weights, if rows do not count alike.
+    /// The row weights, if there are any.
     pub fn weights(&self) -> Option<&[f64]> {
         self.weights.as_deref()
     }
@@ -117,7 +121,7 @@ impl<'a> Dataset<'a> {
     }
 }
 
-/// One label per row, each below `classes`.
+/// Verifies that there is one label per row, each below `classes`.
 pub(crate) fn check_labels<L: Copy + TryInto<i64>>(
     labels: &[L],
     rows: usize,
@@ -125,7 +129,7 @@ pub(crate) fn check_labels<L: Copy + TryInto<i64>>(
 ) -> Result<Vec<u32>> {
     check_length("labels", labels.len(), rows)?;
     let check = |(row, &label): (usize, &L)| {
-        // Only unsigned types have values that i64 cannot hold.
+        // Only values of unsigned types can be too large for i64.
         let label = label.try_into().unwrap_or(i64::MAX);
         match u32::try_from(label) {
             Ok(class) if (class as usize) < classes => Ok(class),
@@ -139,7 +143,7 @@ pub(crate) fn check_labels<L: Copy + TryInto<i64>>(
     labels.iter().enumerate().map(check).collect()
 }
 
-/// One weight per row, finite and not negative, not all zero.
+/// Verifies that there is one weight per row, finite and not negative, and not all zero.
 pub(crate) fn check_weights(weights: &[f64], rows: usize) -> Result<()> {
     check_length("weights", weights.len(), rows)?;
     for (row, &value) in weights.iter().enumerate() {

@@ -1,9 +1,9 @@
-//! Rows dealt out to folds at random.
+//! Random folds for cross validation.
 
 use crate::error::{Error, Result};
 use crate::rng::Rng;
 
-/// A partition of rows into folds of equal size, give or take one, drawn at random by a seed.
+/// A random partition of rows into folds whose sizes differ by at most one.
 ///
 /// ```
 /// use ordercal::select::Folds;
@@ -22,10 +22,15 @@ pub struct Folds {
 }
 
 impl Folds {
-    /// Deals `rows` rows out to `count` folds.
+    /// Assigns rows to folds at random.
+    ///
+    /// # Parameters
+    /// - `rows`: N, the number of rows.
+    /// - `count`: the number of folds, from 2 to N.
+    /// - `seed`: the seed of the assignment.
     ///
     /// # Errors
-    /// [`Error::InvalidParameter`] unless there are at least 2 folds and a row for each.
+    /// [`Error::InvalidParameter`] if there are fewer than 2 folds, or fewer rows than folds.
     pub fn new(rows: usize, count: usize, seed: u64) -> Result<Self> {
         if count < 2 || count > rows {
             return Err(Error::InvalidParameter {
@@ -39,7 +44,7 @@ impl Folds {
         Ok(Self { count, fold_of })
     }
 
-    /// Deals rows out so that every label is spread over the folds as evenly as can be.
+    /// Assigns rows to folds so that every label is as evenly represented as possible (stratified folds).
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -54,28 +59,28 @@ impl Folds {
         Ok(folds)
     }
 
-    /// As many folds as the paper has: 5, or 3 from 1000 classes on, but no more than half the rows.
+    /// The number of folds in the paper: 5, or 3 from 1000 classes on, but at most half the rows and at least 2.
     pub fn usual(rows: usize, classes: usize) -> usize {
         let count = if classes >= 1000 { 3 } else { 5 };
         count.min(rows / 2).max(2)
     }
 
-    /// How many folds there are.
+    /// The number of folds.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// How many rows were dealt out.
+    /// The number of rows.
     pub fn rows(&self) -> usize {
         self.fold_of.len()
     }
 
-    /// The rows of a fold, ascending.
+    /// The rows of a fold, in ascending order.
     pub fn held_out(&self, fold: usize) -> Vec<usize> {
         self.which(|of| of as usize == fold)
     }
 
-    /// The rows of all other folds, ascending.
+    /// The rows of all other folds, in ascending order.
     pub fn kept(&self, fold: usize) -> Vec<usize> {
         self.which(|of| of as usize != fold)
     }

@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScoreKind {
-    /// What a network emits before the softmax; any shift of a row means the same.
+    /// The inputs of the softmax, which does not depend on a common shift of a row.
     #[default]
     Logits,
     /// Logarithms of probabilities; each row's exponentials sum to 1.
@@ -62,7 +62,7 @@ impl FromStr for ScoreKind {
     }
 }
 
-/// In words, for messages: `log-probabilities` where [`key`](ScoreKind::key) says `log-probs`.
+/// In words, for messages: `log-probabilities` where [`key`](ScoreKind::key) is `log-probs`.
 impl fmt::Display for ScoreKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

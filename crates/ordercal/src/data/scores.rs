@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use super::array::ScoreArray;
 use super::kind::ScoreKind;
 use crate::error::{Error, Result};
-use crate::math::simd::vectorized;
+use crate::math::simd::{check_environment, vectorized};
 use crate::math::softmax;
 use crate::rank::{self, Sorter};
 
@@ -53,6 +53,7 @@ impl<'a> Scores<'a> {
     /// There are no rows, or fewer than two columns. A score is NaN, `+inf` or a negative probability; a row does not
     /// sum to 1 within [`NORMALISATION_TOLERANCE`], or is all `-inf`: the error names the first such row and column.
     pub fn new(kind: ScoreKind, values: impl Into<ScoreArray<'a>>) -> Result<Self> {
+        check_environment()?;
         let values = values.into();
         let (rows, classes) = values.dim();
         if classes < 2 {
@@ -96,7 +97,7 @@ impl<'a> Scores<'a> {
         self.classes
     }
 
-    /// What the scores were said to be.
+    /// The kind that was given.
     pub fn kind(&self) -> ScoreKind {
         self.kind
     }
@@ -134,7 +135,7 @@ impl<'a> Scores<'a> {
         }
     }
 
-    /// A copy that owns its numbers.
+    /// The same scores, copied if they were borrowed.
     pub fn into_owned(self) -> Scores<'static> {
         Scores {
             values: self.values.into_owned().into(),
@@ -211,7 +212,7 @@ fn check_total(kind: ScoreKind, row: usize, column: usize, sum: f64) -> Result<(
     })
 }
 
-/// Turns scores of any float type into `f32` logits or log-probabilities, keeping each row's order.
+/// Converts scores of any float type to `f32` logits or log-probabilities, with the ranking of each row.
 fn convert<T: Copy + Sync>(
     kind: ScoreKind,
     source: ArrayView2<'_, T>,

@@ -228,9 +228,6 @@ fn moments(z: &[f32], e: &[f32]) -> [f64; 3] {
     moments
 }
 
-/// Logarithms of sums up to a product of this are taken together.
-const LARGE: f64 = 1e200;
-
 vectorized! {
     /// The NLL of some rows at β and its derivatives, all summed over the rows with their weights (1 if there
     /// are none): with z = x − max and e = e^(βz), they are ln Σe − βz_y, the mean of z less z_y, and the
@@ -257,32 +254,20 @@ vectorized! {
         for (e, &z) in e.iter_mut().zip(&*z) {
             *e = exp_f32(beta * z);
         }
-        let mut product = 1.0;
         for (row, (z, e)) in z.chunks_exact(classes).zip(e.chunks_exact(classes)).enumerate() {
             let [sum, first, second] = moments(z, e);
             let (mean, square) = (first / sum, second / sum);
             let label_z = f64::from(z[labels[row] as usize]);
-            let at = [-f64::from(beta) * label_z, mean - label_z, (square - mean * mean).max(0.0)];
-            let weight = match weights.get(row) {
-                Some(&weight) => {
-                    sums[0] += weight * sum.ln();
-                    weight
-                }
-                None => {
-                    // One logarithm for many rows: it would take as long as a dozen exponentials.
-                    product *= sum;
-                    if product > LARGE {
-                        sums[0] += product.ln();
-                        product = 1.0;
-                    }
-                    1.0
-                }
-            };
+            let at = [
+                ln_f64(sum) - f64::from(beta) * label_z,
+                mean - label_z,
+                (square - mean * mean).max(0.0),
+            ];
+            let weight = weights.get(row).copied().unwrap_or(1.0);
             for (sum, at) in sums.iter_mut().zip(at) {
                 *sum += weight * at;
             }
         }
-        sums[0] += product.ln();
         sums
     }
 }

@@ -12,8 +12,9 @@ use crate::methods::temperature::fit_beta;
 use crate::methods::{Calibrator, Describe, FitReport, Fitted};
 use crate::models::{NetworkModel, Wiring, check_hidden};
 use crate::nn::input::{InputKind, Inputs};
+use crate::nn::loss::{FreeTargets, Head, NetworkLoss, SortedTargets};
 use crate::nn::mlp::Shape;
-use crate::nn::train::{Head, NetworkLoss, train};
+use crate::nn::train::train;
 use crate::optim::{EarlyStopping, Optimizer};
 use crate::rank::Sorter;
 use crate::watch::{Unwatched, Watch};
@@ -294,19 +295,19 @@ impl Prepared {
                 } else {
                     (self.sorted, None)
                 };
-                let head = Head::Sorted {
+                let head = Head::Sorted(SortedTargets {
                     sorted,
                     unit: (self.inputs.scale * beta) as f32,
                     label_ranks,
                     possible: self.possible,
-                };
+                });
                 (inputs, head)
             }
             Wiring::ClassesToLogits => {
-                let head = Head::Free {
+                let head = Head::Free(FreeTargets {
                     scores: data.scores().as_slice().to_vec(),
                     labels: data.labels().to_vec(),
-                };
+                });
                 (in_class_order(), head)
             }
         };

@@ -93,7 +93,7 @@ impl Inputs {
                 squares += value * value;
                 count += 1.0;
             }
-            // Constant rows say nothing about the scale.
+            // Constant rows carry no information on the scale.
             if squares > 0.0 {
                 sizes.push((squares / count).sqrt());
             }

@@ -1,23 +1,22 @@
-//! Small networks, turned on their side: a vector holds one unit of many rows.
+//! Small networks on transposed data: a structure of arrays, in which one unit of many rows is contiguous.
 //!
-//! With ten classes and ten units a matrix product is over before it has begun, and a row does not fill a
-//! vector. Here the rows are the vectors: a layer is a sum of rows' values times one weight each, and nothing is
-//! summed across a vector but the gradient of a weight.
+//! With ten classes and ten units, a matrix product is all overhead, and a row does not fill a vector register. Here a
+//! vector holds the same unit of 16 rows, and a layer is a sum of such vectors times one weight each.
 
 use super::mlp::Shape;
 use crate::math::simd::vectorized;
 
-/// The most rows.
+/// The largest number of rows.
 pub(crate) const ROWS: usize = 256;
-/// Rows whose sums stay in registers. Rows are worked on in multiples of them.
+/// Rows whose sums stay in registers; numbers of rows are rounded up to multiples of it.
 pub(crate) const BLOCK: usize = 64;
-/// Rows of a vector.
+/// Rows per vector.
 pub(crate) const LANES: usize = 16;
 
-/// What some rows need, unit by unit: `values[layer][unit * ROWS + row]`.
+/// The activations of some rows and the gradients on them: `values[layer][unit * ROWS + row]`.
 #[derive(Debug, Clone)]
 pub(crate) struct Activations {
-    /// The inputs, then every layer's values; of the last one first the outputs, then the gradient on them.
+    /// The inputs, then the values of every layer; the last layer's are overwritten by the gradient on them.
     values: Vec<Vec<f32>>,
     /// Gradients on the values of hidden layers.
     deltas: Vec<Vec<f32>>,
@@ -45,8 +44,8 @@ impl Activations {
         self.values.last_mut().expect("a network has a last layer")
     }
 
-    /// Runs the inputs of the first `rows` rows, a multiple of [`BLOCK`], through the network and returns the last
-    /// layer's values, which the caller may overwrite with the gradient on them for [`backward`](Self::backward).
+    /// Evaluates the network on the inputs of the first `rows` rows, a multiple of [`BLOCK`], and returns the last layer's
+    /// values. The caller may overwrite them with the gradient on them, for [`backward`](Self::backward).
     pub(crate) fn forward(&mut self, shape: &Shape, params: &[f32], rows: usize) -> &mut [f32] {
         let last = self.values.len() - 2;
         let mut rest = params;
@@ -61,7 +60,7 @@ impl Activations {
         self.outputs_mut()
     }
 
-    /// Writes to `gradient` what the gradient on the outputs means for the parameters.
+    /// Backpropagation: sets `gradient` to the gradient on the parameters, summed over the rows.
     pub(crate) fn backward(
         &mut self,
         shape: &Shape,
@@ -89,7 +88,7 @@ impl Activations {
 }
 
 vectorized! {
-    /// One layer: Σ weight · value + bias, and nothing below 0 if `relu`.
+    /// One layer: Σ weight · value + bias, and the ReLU of it if `relu` is set.
     fn forward(weights: &[f32], biases: &[f32], source: &[f32], rows: usize, relu: bool, target: &mut [f32]) {
         let outputs = biases.len();
         for (output, target) in target.chunks_exact_mut(ROWS).enumerate() {
@@ -114,7 +113,7 @@ vectorized! {
 }
 
 vectorized! {
-    /// The gradient on a layer's inputs; none where the ReLU gave 0.
+    /// The gradient on a layer's inputs, through the ReLU that they came from.
     fn input_gradients(weights: &[f32], delta: &[f32], source: &[f32], rows: usize, target: &mut [f32]) {
         let outputs = delta.len() / ROWS;
         for (input, target) in target.chunks_exact_mut(ROWS).enumerate() {
@@ -145,20 +144,20 @@ vectorized! {
             let mut targets = gradient.chunks_exact_mut(TOGETHER);
             let mut deltas = delta.chunks_exact(TOGETHER * ROWS);
             for (targets, deltas) in (&mut targets).zip(&mut deltas) {
-                targets.copy_from_slice(&products::<TOGETHER>(&source[..rows], deltas));
+                targets.copy_from_slice(&dot_products::<TOGETHER>(&source[..rows], deltas));
             }
             let rest = targets.into_remainder().iter_mut();
             for (target, delta) in rest.zip(deltas.remainder().chunks_exact(ROWS)) {
-                [*target] = products::<1>(&source[..rows], delta);
+                [*target] = dot_products::<1>(&source[..rows], delta);
             }
         }
     }
 }
 
-/// Sums of products of one unit's values with the deltas of several others: a single sum would wait for each
-/// addition to end before the next.
+/// Dot products of one unit's values with the deltas of `N` units at once, because the additions of a single one would
+/// wait for each other.
 #[inline(always)]
-fn products<const N: usize>(source: &[f32], deltas: &[f32]) -> [f32; N] {
+fn dot_products<const N: usize>(source: &[f32], deltas: &[f32]) -> [f32; N] {
     let mut sums = [[0.0_f32; LANES]; N];
     for (place, values) in source.chunks_exact(LANES).enumerate() {
         for (sums, deltas) in sums.iter_mut().zip(deltas.chunks_exact(ROWS)) {
@@ -168,7 +167,7 @@ fn products<const N: usize>(source: &[f32], deltas: &[f32]) -> [f32; N] {
             }
         }
     }
-    sums.map(across)
+    sums.map(sum_lanes)
 }
 
 vectorized! {
@@ -181,14 +180,14 @@ vectorized! {
                     *sum += delta;
                 }
             }
-            *gradient = across(sums);
+            *gradient = sum_lanes(sums);
         }
     }
 }
 
-/// The sum of a vector, by halves.
+/// The sum of all lanes, by halves.
 #[inline(always)]
-fn across(mut sums: [f32; LANES]) -> f32 {
+fn sum_lanes(mut sums: [f32; LANES]) -> f32 {
     let mut width = LANES / 2;
     while width > 0 {
         for lane in 0..width {

@@ -62,7 +62,7 @@ impl OutputBounds {
 /// Rounds a row of logits to `T` so that `output` has the ranking of `input`.
 ///
 /// Where rounding makes two results equal whose inputs differ, the values around them are moved apart by the fewest
-/// units in the last place, up and down alike, so that the mean of the row stays. Equal inputs get the value of the
+/// units in the last place, in both directions, so that the mean of the row does not change. Equal inputs get the value of the
 /// first of them. Masked classes (`-inf`) stay masked. Values beyond half of `T`'s range are clamped there, which leaves
 /// space to move them apart.
 ///

@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use crate::data::Dataset;
 use crate::math::exp::exp_f32;
 use crate::math::gemm::{Matrix, multiply};
+use crate::math::lanes;
 use crate::math::simd::vectorized;
 use crate::models::LinearShape;
 use crate::optim::vector;
@@ -356,34 +357,13 @@ const LANES: usize = 16;
 /// Turns logits into probabilities and returns maximum and sum of the exponentials.
 #[inline(always)]
 fn softmax(logits: &mut [f32]) -> (f32, f32) {
-    let mut tops = [f32::NEG_INFINITY; LANES];
-    let mut chunks = logits.chunks_exact(LANES);
-    for chunk in &mut chunks {
-        for (top, &logit) in tops.iter_mut().zip(chunk) {
-            *top = if logit > *top { logit } else { *top };
-        }
-    }
-    let mut top = f32::NEG_INFINITY;
-    for &logit in tops.iter().chain(chunks.remainder()) {
-        top = if logit > top { logit } else { top };
-    }
-    let mut sums = [0.0_f32; LANES];
-    let mut chunks = logits.chunks_exact_mut(LANES);
-    for chunk in &mut chunks {
-        for (sum, logit) in sums.iter_mut().zip(chunk) {
-            *logit = exp_f32(*logit - top);
-            *sum += *logit;
-        }
-    }
-    for (sum, logit) in sums.iter_mut().zip(chunks.into_remainder()) {
+    let larger = |a, b| if b > a { b } else { a };
+    let top = lanes::fold::<LANES, _, _>(logits, f32::NEG_INFINITY, larger, larger);
+    for logit in logits.iter_mut() {
         *logit = exp_f32(*logit - top);
-        *sum += *logit;
     }
-    let mut sum = 0.0;
-    for lane in sums {
-        sum += lane;
-    }
-    (top, sum)
+    let sums = lanes::accumulate::<LANES, _, _>(logits, 0.0, |sum, e| sum + e);
+    (top, sums.iter().sum())
 }
 
 /// Turns a row's logits into the gradient on them, times the row's weight, and returns its weighted NLL.

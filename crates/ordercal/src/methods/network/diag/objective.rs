@@ -5,6 +5,7 @@ use rayon::prelude::*;
 use crate::data::Dataset;
 use crate::math::exp::{exp_f32, ln_f64, multiplier_f64};
 use crate::math::grid::{Grid, Increasing, PieceGradients};
+use crate::math::lanes;
 use crate::math::simd::vectorized;
 use crate::nn::mlp::Shape;
 use crate::nn::transposed::{Activations, ROWS};
@@ -320,35 +321,14 @@ vectorized! {
 /// e^(v − max) of a row, with max and the sum.
 #[inline(always)]
 fn exponentiate(values: &[f64], exponentials: &mut [f32]) -> (f64, f64) {
-    let mut tops = [f64::NEG_INFINITY; LANES];
-    let mut chunks = values.chunks_exact(LANES);
-    for chunk in &mut chunks {
-        for (top, &value) in tops.iter_mut().zip(chunk) {
-            *top = if value > *top { value } else { *top };
-        }
-    }
-    let mut top = f64::NEG_INFINITY;
-    for &value in tops.iter().chain(chunks.remainder()) {
-        top = if value > top { value } else { top };
-    }
+    let larger = |a, b| if b > a { b } else { a };
+    let top = lanes::fold::<LANES, _, _>(values, f64::NEG_INFINITY, larger, larger);
     for (e, &value) in exponentials.iter_mut().zip(values) {
         *e = exp_f32((value - top) as f32);
     }
-    let mut sums = [0.0_f64; LANES];
-    let mut chunks = exponentials.chunks_exact(LANES);
-    for chunk in &mut chunks {
-        for (sum, &e) in sums.iter_mut().zip(chunk) {
-            *sum += f64::from(e);
-        }
-    }
-    for (sum, &e) in sums.iter_mut().zip(chunks.remainder()) {
-        *sum += f64::from(e);
-    }
-    let mut total = 0.0;
-    for sum in sums {
-        total += sum;
-    }
-    (top, total)
+    let add = |sum: f64, e: f32| sum + f64::from(e);
+    let sums = lanes::accumulate::<LANES, _, _>(exponentials, 0.0, add);
+    (top, sums.iter().sum())
 }
 
 #[cfg(test)]

@@ -1,62 +1,50 @@
-//! Small networks with the order-preserving head, [turned on their side](super::transposed): the sorted head adds up
-//! its steps for 16 rows at once. A fit of 5000 × 10 takes a third of the time that it takes with matrix products.
+//! The order-preserving head for small networks, on [transposed](super::transposed) data: running sums along the sorted
+//! classes are taken for 16 rows at once. A fit of 5000 × 10 takes a third of the time that matrix products take.
 
+use super::head::MAX_GAP;
+use super::loss::{NetworkLoss, SortedTargets};
 use super::mlp::Shape;
 use super::transposed::{Activations, BLOCK, LANES, ROWS};
 use crate::math::exp::{exp_f32, ln_f64, multiplier_f32};
 use crate::math::simd::vectorized;
 
-/// The most weights of a layer; with more of them, matrix products are faster.
-const WEIGHTS: usize = 2048;
-/// As in the head of single rows.
-const MAX_GAP: f32 = 1e4;
+/// The largest number of weights in a layer. Above it, matrix products are faster.
+const MAX_WEIGHTS: usize = 2048;
 
-/// What a piece needs.
+/// Activations and scratch memory for at most [`ROWS`] rows.
 #[derive(Debug, Clone)]
-pub(crate) struct Buffers {
-    columns: Activations,
+pub(super) struct TransposedRows {
+    activations: Activations,
     sorted: Vec<f32>,
     gaps: Vec<f32>,
     exponentials: Vec<f32>,
-    rows: RowFacts,
+    targets: RowTargets,
 }
 
-/// What is known of each row; rows that are not there weigh nothing.
+/// Label and weight of each row; rows that only fill the last block have the weight 0.
 #[derive(Debug, Clone)]
-struct RowFacts {
+struct RowTargets {
     label_ranks: Vec<u32>,
     possible: Vec<u32>,
     weights: Vec<f64>,
 }
 
-/// Where a piece's rows come from.
-pub(crate) struct Source<'a> {
-    /// What the network reads, row by row.
-    pub inputs: &'a [f32],
-    /// The sorted inputs, if that is something else.
-    pub sorted: Option<&'a [f32]>,
-    pub unit: f32,
-    pub label_ranks: &'a [u32],
-    pub possible: &'a [u32],
-    pub weights: Option<&'a [f64]>,
-}
-
-/// Whether a network is small enough.
-pub(crate) fn suits(shape: &Shape) -> bool {
+/// Whether a network is small enough for transposed data to pay.
+pub(super) fn is_small(shape: &Shape) -> bool {
     shape
         .layers()
-        .all(|(inputs, outputs)| inputs * outputs <= WEIGHTS)
+        .all(|(inputs, outputs)| inputs * outputs <= MAX_WEIGHTS)
 }
 
-impl Buffers {
-    pub(crate) fn new(shape: &Shape) -> Self {
+impl TransposedRows {
+    pub(super) fn new(shape: &Shape) -> Self {
         let cells = shape.outputs() * ROWS;
         Self {
-            columns: Activations::new(shape),
+            activations: Activations::new(shape),
             sorted: vec![0.0; cells],
             gaps: vec![0.0; cells],
             exponentials: vec![0.0; cells],
-            rows: RowFacts {
+            targets: RowTargets {
                 label_ranks: vec![0; ROWS],
                 possible: vec![1; ROWS],
                 weights: vec![0.0; ROWS],
@@ -64,50 +52,50 @@ impl Buffers {
         }
     }
 
-    /// The weighted loss of at most [`ROWS`] rows and, if there is room for it, its gradient.
-    pub(crate) fn piece(
+    /// The weighted loss of at most [`ROWS`] rows; its gradient goes to `gradient`, if given.
+    pub(super) fn evaluate(
         &mut self,
-        shape: &Shape,
+        loss: &NetworkLoss,
+        targets: &SortedTargets,
         params: &[f32],
-        source: &Source<'_>,
         rows: &[u32],
         gradient: Option<&mut [f32]>,
     ) -> f64 {
-        let classes = shape.outputs();
+        let (shape, classes) = (&loss.shape, loss.classes);
         let padded = rows.len().next_multiple_of(BLOCK);
-        turn(source.inputs, rows, classes, self.columns.inputs_mut());
-        self.rows.weights[rows.len()..padded].fill(0.0);
+        transpose(&loss.inputs, rows, classes, self.activations.inputs_mut());
+        self.targets.weights[rows.len()..padded].fill(0.0);
         for (place, &row) in rows.iter().enumerate() {
             let row = row as usize;
-            self.rows.label_ranks[place] = source.label_ranks[row];
-            self.rows.possible[place] = source.possible[row];
-            self.rows.weights[place] = source.weights.map_or(1.0, |w| w[row]);
+            self.targets.label_ranks[place] = targets.label_ranks[row];
+            self.targets.possible[place] = targets.possible[row];
+            self.targets.weights[place] = loss.weight(row);
         }
-        if let Some(sorted) = source.sorted {
-            turn(sorted, rows, classes, &mut self.sorted);
-        }
-        let sorted = source
-            .sorted
-            .map_or(self.columns.inputs(), |_| &self.sorted);
-        gaps(sorted, source.unit, padded, &mut self.gaps);
-
-        let outputs = self.columns.forward(shape, params, padded);
-        let loss = head(
+        let sorted = match &targets.sorted {
+            Some(sorted) => {
+                transpose(sorted, rows, classes, &mut self.sorted);
+                &self.sorted
+            }
+            None => self.activations.inputs(),
+        };
+        gaps(sorted, targets.unit, padded, &mut self.gaps);
+        let outputs = self.activations.forward(shape, params, padded);
+        let nll = head(
             &self.gaps,
-            &self.rows,
+            &self.targets,
             padded,
             outputs,
             &mut self.exponentials,
         );
         if let Some(gradient) = gradient {
-            self.columns.backward(shape, params, padded, gradient);
+            self.activations.backward(shape, params, padded, gradient);
         }
-        loss
+        nll
     }
 }
 
-/// Puts rows into columns.
-fn turn(source: &[f32], rows: &[u32], classes: usize, target: &mut [f32]) {
+/// Copies the given rows into the columns of `target`.
+fn transpose(source: &[f32], rows: &[u32], classes: usize, target: &mut [f32]) {
     for (place, &row) in rows.iter().enumerate() {
         let row = &source[row as usize * classes..][..classes];
         for (class, &value) in row.iter().enumerate() {
@@ -117,7 +105,7 @@ fn turn(source: &[f32], rows: &[u32], classes: usize, target: &mut [f32]) {
 }
 
 vectorized! {
-    /// What each sorted input lies above the next, in logits where the network says 0.
+    /// The gap between each sorted input and the next, in logits where the network's output is 0.
     fn gaps(sorted: &[f32], unit: f32, rows: usize, gaps: &mut [f32]) {
         let last = sorted.len() - ROWS;
         for start in (0..last).step_by(ROWS) {
@@ -131,29 +119,29 @@ vectorized! {
     }
 }
 
-/// The next lanes of a column. Their number is known to the compiler, which otherwise would not use vectors.
+/// Lanes of a column as an array: its length is known at compile time, without which loops are not vectorised.
 #[inline(always)]
 fn lanes<T>(column: &[T], first: usize) -> &[T; LANES] {
     column[first..first + LANES]
         .try_into()
-        .expect("so many lanes")
+        .expect("a slice of that length")
 }
 
 #[inline(always)]
 fn lanes_mut<T>(column: &mut [T], first: usize) -> &mut [T; LANES] {
     let lanes = &mut column[first..first + LANES];
-    lanes.try_into().expect("so many lanes")
+    lanes.try_into().expect("a slice of that length")
 }
 
 vectorized! {
-    /// The order-preserving head of [`sorted_row`](super::head::sorted_row), for many rows: the weighted loss, with
-    /// the gradient in `z`.
-    fn head(gaps: &[f32], facts: &RowFacts, rows: usize, z: &mut [f32], exponentials: &mut [f32]) -> f64 {
+    /// [`sorted_row`](super::head::sorted_row) for many rows. Returns the weighted loss; `z` is overwritten by its
+    /// gradient.
+    fn head(gaps: &[f32], targets: &RowTargets, rows: usize, z: &mut [f32], exponentials: &mut [f32]) -> f64 {
         let mut loss = 0.0;
         for first in (0..rows).step_by(LANES) {
-            let ranks = *lanes(&facts.label_ranks, first);
-            let possible = *lanes(&facts.possible, first);
-            let weights = *lanes(&facts.weights, first);
+            let ranks = *lanes(&targets.label_ranks, first);
+            let possible = *lanes(&targets.possible, first);
+            let weights = *lanes(&targets.weights, first);
             let (mut below, mut label, mut sum) = ([0.0_f64; LANES], [0.0_f64; LANES], [0.0_f64; LANES]);
             let columns = z.chunks_exact_mut(ROWS).zip(exponentials.chunks_exact_mut(ROWS));
             for (class, ((z, e), gaps)) in columns.zip(gaps.chunks_exact(ROWS)).enumerate() {
