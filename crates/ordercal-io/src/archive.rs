@@ -1,4 +1,4 @@
-//! What `.npy`, `.npz`, `.safetensors` and pickle files have in common: arrays with names.
+//! Files that hold arrays with names.
 
 use std::path::Path;
 
@@ -6,12 +6,12 @@ use crate::array::{ElementType, show_shape};
 use crate::array_reader::ArrayReader;
 use crate::error::{Error, Result, clean};
 
-/// Why an array cannot be read. It is an error only if the array is wanted.
+/// A type of elements that is not read. It becomes an error only if the array is needed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum UnreadableType {
     /// Python objects.
     Object,
-    /// A type that is not read, in words.
+    /// Any other type, in words.
     Other(String),
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// An array. A name that could not stand in a message is no name of a role either, so it is cleaned here.
+    /// An array; control characters in its name are replaced.
     pub(crate) fn new(
         name: &str,
         dtype: Result<ElementType, UnreadableType>,
@@ -37,7 +37,7 @@ impl Entry {
         }
     }
 
-    /// The type, or the error that says why there is none.
+    /// The type, or an error if it is not read.
     pub(crate) fn dtype_or_error(&self, path: &Path) -> Result<ElementType> {
         let path = || path.to_path_buf();
         match &self.dtype {
@@ -55,7 +55,7 @@ impl Entry {
         }
     }
 
-    /// The name, type and shape, as errors list them.
+    /// The name, type and shape, for messages.
     pub(crate) fn describe(&self) -> String {
         let dtype = match &self.dtype {
             Ok(dtype) => dtype.to_string(),
@@ -80,7 +80,7 @@ pub(crate) trait Archive {
     }
 }
 
-/// Names in a row for an error message, at most a dozen.
+/// Names separated by commas, for messages; at most a dozen.
 pub(crate) fn list(mut names: impl ExactSizeIterator<Item = String>) -> String {
     const SHOWN: usize = 12;
     let count = names.len();

@@ -1,10 +1,10 @@
-//! Arrays as they come out of files: any number type, any shape, owned, row by row.
+//! Arrays of any type and shape, in row-major order.
 
 use std::fmt;
 
 use half::{bf16, f16};
 
-/// The number types that are read.
+/// The types of elements that are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ElementType {
     Bool,
@@ -47,7 +47,7 @@ impl ElementType {
         matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64)
     }
 
-    /// Whether values are names.
+    /// Whether every value is text.
     pub(crate) fn is_text(self) -> bool {
         matches!(self, Self::Bytes(_) | Self::Unicode(_) | Self::Text)
     }
@@ -74,10 +74,10 @@ impl fmt::Display for ElementType {
     }
 }
 
-/// The values of an array, row by row.
+/// The values of an array in row-major order.
 ///
-/// Integers of every width and booleans become `i64`: they are labels, and a `u64` past `i64::MAX`,
-/// which no label can be, becomes `i64::MAX`.
+/// Integers and booleans are only ever labels, so all of them become `i64`. A `u64` above `i64::MAX` becomes
+/// `i64::MAX`, which is no valid label either.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Values {
     F16(Vec<f16>),
@@ -103,14 +103,14 @@ impl Values {
         }
     }
 
-    /// Decodes packed values. `raw` must be a whole number of them, which the callers see to.
+    /// Decodes the bytes of a whole number of values.
     pub(crate) fn decode(raw: &[u8], dtype: ElementType, big_endian: bool) -> Self {
         let mut values = Self::with_capacity(dtype, raw.len() / dtype.size().max(1));
         values.extend_from_raw(raw, dtype, big_endian);
         values
     }
 
-    /// Decodes packed values and adds them; `self` was made for the same `dtype`.
+    /// Decodes values and appends them; `self` was made for the same `dtype`.
     pub(crate) fn extend_from_raw(&mut self, raw: &[u8], dtype: ElementType, big_endian: bool) {
         macro_rules! unpack {
             ($type:ty) => {
@@ -162,7 +162,10 @@ impl Values {
         }
     }
 
-    /// The values at the given positions, which lie inside.
+    /// The values at the given positions.
+    ///
+    /// # Panics
+    /// If a position is out of range.
     pub(crate) fn gather(&self, positions: impl Iterator<Item = usize>) -> Self {
         match self {
             Self::F16(v) => Self::F16(positions.map(|i| v[i]).collect()),
@@ -174,7 +177,7 @@ impl Values {
         }
     }
 
-    /// Adds the values of `other`, which is of the same type.
+    /// Appends the values of `other`, which is of the same type.
     fn append(&mut self, other: Self) {
         match (self, other) {
             (Self::F16(a), Self::F16(b)) => a.extend(b),
@@ -183,7 +186,7 @@ impl Values {
             (Self::F64(a), Self::F64(b)) => a.extend(b),
             (Self::Int(a), Self::Int(b)) => a.extend(b),
             (Self::Text(a), Self::Text(b)) => a.extend(b),
-            _ => unreachable!("a source gives every block in the same type"),
+            _ => unreachable!("all rows of a source have the same type"),
         }
     }
 }
@@ -222,7 +225,7 @@ pub(crate) struct AnyArray {
 }
 
 impl AnyArray {
-    /// A column of values.
+    /// A one-dimensional array.
     pub(crate) fn vector(dtype: ElementType, values: Values) -> Self {
         Self {
             shape: vec![values.len()],
@@ -231,7 +234,7 @@ impl AnyArray {
         }
     }
 
-    /// Values that were stored column by column, put row by row.
+    /// An array whose values were stored in column-major order.
     pub(crate) fn from_fortran(shape: Vec<usize>, dtype: ElementType, values: &Values) -> Self {
         let values = values.gather(fortran_positions(&shape));
         Self {
@@ -241,7 +244,7 @@ impl AnyArray {
         }
     }
 
-    /// Adds the rows of `more`, an array of the same source.
+    /// Appends the rows of `more`, an array of the same source.
     pub(crate) fn append(&mut self, more: Self) {
         self.shape[0] += more.shape[0];
         self.values.append(more.values);
@@ -253,7 +256,7 @@ impl AnyArray {
     }
 }
 
-/// For each value in row order, where column order has it.
+/// For each value in row-major order, its position in column-major order.
 fn fortran_positions(shape: &[usize]) -> impl Iterator<Item = usize> + use<> {
     let count: usize = shape.iter().product();
     let mut strides = Vec::with_capacity(shape.len());
@@ -280,18 +283,18 @@ fn fortran_positions(shape: &[usize]) -> impl Iterator<Item = usize> + use<> {
     })
 }
 
-/// The bytes that the values of a shape take, or nothing if no memory could hold them.
+/// The number of bytes of an array; `None` if it does not fit in a `usize`.
 ///
-/// A zero among the extents must not hide that the others are absurd: later sums leave it out.
+/// The product of the other dimensions must fit, too, if one dimension is 0: code elsewhere computes it.
 pub(crate) fn byte_count(shape: &[usize], dtype: ElementType) -> Option<usize> {
-    let product = |mut extents: Box<dyn Iterator<Item = usize> + '_>| {
-        extents.try_fold(dtype.size(), usize::checked_mul)
+    let product = |least: usize| {
+        let extents = shape.iter().map(|&extent| extent.max(least));
+        extents.fold(Some(dtype.size()), |size, extent| size?.checked_mul(extent))
     };
-    product(Box::new(shape.iter().map(|&extent| extent.max(1))))?;
-    product(Box::new(shape.iter().copied()))
+    product(1).and(product(0))
 }
 
-/// A shape as numpy writes it.
+/// A shape, for messages.
 pub(crate) fn show_shape(shape: &[usize]) -> String {
     let extents: Vec<String> = shape.iter().map(usize::to_string).collect();
     format!("({})", extents.join("×"))

@@ -1,4 +1,4 @@
-//! Reading an array a few rows at a time, wherever its bytes are.
+//! Reading an array some rows at a time.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -7,16 +7,15 @@ use std::path::{Path, PathBuf};
 use crate::array::{AnyArray, ElementType, Values};
 use crate::error::{Error, Result};
 
-/// Bytes are decoded in pieces of about this size: they stay in the cache, and no second copy of a large
-/// array exists while it is read.
+/// Bytes are decoded in pieces of about this size, which stay in the cache. A large array is never in memory twice.
 const PIECE: usize = 1 << 20;
 
-/// How an array's bytes are to be understood.
+/// How the bytes of an array are laid out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) dtype: ElementType,
     pub(crate) big_endian: bool,
-    /// Column by column.
+    /// Whether it is in column-major order, as in Fortran.
     pub(crate) fortran: bool,
     pub(crate) shape: Vec<usize>,
 }
@@ -32,12 +31,12 @@ impl Layout {
         self.shape.iter().skip(1).product()
     }
 
-    /// The bytes that the array takes; `None` if no memory could hold them.
+    /// The number of bytes; `None` if it does not fit in a `usize`.
     pub(crate) fn bytes(&self) -> Option<usize> {
         crate::array::byte_count(&self.shape, self.dtype)
     }
 
-    /// Fails unless the array's bytes fit in what is there, so that nothing is allocated on a false claim.
+    /// Fails if the array is larger than what is available, before memory is allocated for it.
     pub(crate) fn check_fits(
         &self,
         path: &Path,
@@ -58,15 +57,15 @@ impl Layout {
     }
 }
 
-enum Bytes {
+enum ArrayBytes {
     /// Already decoded.
     Memory(AnyArray),
-    /// Row by row from a reader that stands at the first value. `known` says that all bytes are there.
+    /// In row-major order from a reader at the first value. `known` says that all bytes are there.
     Rows {
         reader: Box<dyn Read + Send>,
         known: bool,
     },
-    /// Column by column in a file, values starting at an offset.
+    /// In column-major order in a file, from an offset on.
     Columns { file: File, start: u64 },
 }
 
@@ -75,13 +74,13 @@ pub(crate) struct ArrayReader {
     path: PathBuf,
     name: String,
     layout: Layout,
-    bytes: Bytes,
+    bytes: ArrayBytes,
     next: usize,
     buffer: Vec<u8>,
 }
 
 impl ArrayReader {
-    fn new(path: &Path, name: &str, layout: Layout, bytes: Bytes) -> Self {
+    fn new(path: &Path, name: &str, layout: Layout, bytes: ArrayBytes) -> Self {
         Self {
             path: path.to_path_buf(),
             name: name.to_owned(),
@@ -100,10 +99,10 @@ impl ArrayReader {
             fortran: false,
             shape: array.shape.clone(),
         };
-        Self::new(path, name, layout, Bytes::Memory(array))
+        Self::new(path, name, layout, ArrayBytes::Memory(array))
     }
 
-    /// An array whose bytes lie in `file` from `start` on, checked to be there.
+    /// An array whose bytes are in `file` from `start` on, which was checked.
     pub(crate) fn file(
         path: &Path,
         name: &str,
@@ -112,7 +111,7 @@ impl ArrayReader {
         start: u64,
     ) -> Result<Self> {
         let bytes = if layout.fortran && layout.shape.len() == 2 {
-            Bytes::Columns { file, start }
+            ArrayBytes::Columns { file, start }
         } else {
             file.seek(SeekFrom::Start(start))
                 .map_err(|e| Error::io(path, "read", e))?;
@@ -121,7 +120,7 @@ impl ArrayReader {
         Ok(Self::new(path, name, layout, bytes))
     }
 
-    /// An array whose bytes come out of `reader`. Column order is only possible by reading it all.
+    /// An array whose bytes come from `reader`. One in column-major order is read at once.
     pub(crate) fn stream(
         path: &Path,
         name: &str,
@@ -130,7 +129,12 @@ impl ArrayReader {
         known: bool,
     ) -> Result<Self> {
         if !layout.fortran || layout.shape.len() < 2 {
-            return Ok(Self::new(path, name, layout, Bytes::Rows { reader, known }));
+            return Ok(Self::new(
+                path,
+                name,
+                layout,
+                ArrayBytes::Rows { reader, known },
+            ));
         }
         let shape = layout.shape.clone();
         let dtype = layout.dtype;
@@ -139,7 +143,8 @@ impl ArrayReader {
             fortran: false,
             ..layout
         };
-        let stored = Self::new(path, name, flat, Bytes::Rows { reader, known }).read(usize::MAX)?;
+        let stored =
+            Self::new(path, name, flat, ArrayBytes::Rows { reader, known }).read(usize::MAX)?;
         Ok(Self::memory(
             path,
             name,
@@ -172,17 +177,17 @@ impl ArrayReader {
         }
         let width = self.layout.width();
         let values = match &mut self.bytes {
-            // The usual case of an array that is wanted whole must not copy it.
-            Bytes::Memory(array) if self.next == 0 && rows == self.layout.rows() => {
+            // An array that is read whole, as is usual, is not copied.
+            ArrayBytes::Memory(array) if self.next == 0 && rows == self.layout.rows() => {
                 let empty = Values::with_capacity(array.dtype, 0);
                 std::mem::replace(&mut array.values, empty)
             }
-            Bytes::Memory(array) => {
+            ArrayBytes::Memory(array) => {
                 let start = self.next * width;
                 array.values.gather(start..start + rows * width)
             }
-            Bytes::Rows { .. } => self.read_rows(rows)?,
-            Bytes::Columns { .. } => self.read_columns(rows)?,
+            ArrayBytes::Rows { .. } => self.read_rows(rows)?,
+            ArrayBytes::Columns { .. } => self.read_columns(rows)?,
         };
         self.next += rows;
         Ok(AnyArray {
@@ -193,7 +198,7 @@ impl ArrayReader {
     }
 
     fn read_rows(&mut self, rows: usize) -> Result<Values> {
-        let Bytes::Rows { reader, known } = &mut self.bytes else {
+        let ArrayBytes::Rows { reader, known } = &mut self.bytes else {
             unreachable!("called for rows only");
         };
         let layout = &self.layout;
@@ -214,7 +219,7 @@ impl ArrayReader {
             left -= self.buffer.len();
         }
         if self.next + rows == layout.rows() {
-            // Reading past the last value is what makes a checked stream compare its checksum.
+            // Only at its end does a stream compare its checksum.
             let past = reader.read(&mut [0_u8; 1]);
             past.map_err(|e| stream_error(&self.path, &self.name, 0, 0, e))?;
         }
@@ -222,7 +227,7 @@ impl ArrayReader {
     }
 
     fn read_columns(&mut self, rows: usize) -> Result<Values> {
-        let Bytes::Columns { file, start } = &mut self.bytes else {
+        let ArrayBytes::Columns { file, start } = &mut self.bytes else {
             unreachable!("called for columns only");
         };
         let layout = &self.layout;
@@ -241,7 +246,7 @@ impl ArrayReader {
     }
 }
 
-/// What a failed read means: the data ends early, is damaged, or the disk gave up.
+/// Tells apart data that ends early, damaged data, and errors of the operating system.
 fn stream_error(path: &Path, name: &str, offset: u64, needed: usize, error: io::Error) -> Error {
     let path = path.to_path_buf();
     match error.kind() {

@@ -1,4 +1,4 @@
-//! `.arrow`, `.feather`: Arrow IPC, both the file format and the stream format.
+//! Arrow IPC, both the file format and the stream format.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek};
@@ -28,7 +28,7 @@ pub(crate) const CODEC: Codec = Codec {
     }),
 };
 
-/// Opens either format: files start with a magic, streams with the marker of their first message.
+/// Opens either format: files start with a magic number, streams with the marker of their first message.
 fn open_batches(path: &Path) -> Result<(SchemaRef, Batches)> {
     let (mut file, size) = data_ref::open(path)?;
     let mut magic = [0_u8; 8];
@@ -66,7 +66,7 @@ fn open(data: &DataRef, options: &ReadOptions) -> Result<Opened> {
     batches::open(data, options, Format::Arrow, &schema, batches, None)
 }
 
-/// The labels of a table that holds nothing else, or has a column `label`.
+/// Reads the only column, or the one named `label`.
 fn read_labels(path: &Path) -> Result<AnyArray> {
     let (schema, batches) = open_batches(path)?;
     batches::read_labels(path, Format::Arrow, &schema, batches)

@@ -1,4 +1,4 @@
-//! Writing `.parquet` and `.arrow` files.
+//! Writing Parquet and Arrow files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::writer::{OutputSpec, OutputType, ScoreRows, ScoreSink};
 
-/// Rows in a group: enough to compress well, few enough to be held in memory while they are collected.
+/// Values in a row group: enough to compress well, few enough to be buffered in memory.
 const GROUP_VALUES: usize = 1 << 22;
 
 struct BatchWriter {
@@ -52,7 +52,7 @@ pub(crate) fn create(
         let rows = (GROUP_VALUES / spec.classes.max(1)).max(1024);
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
-            // Calibrated scores hardly repeat, so a dictionary only costs time.
+            // Scores hardly repeat, so that dictionary encoding would only cost time.
             .set_dictionary_enabled(false)
             .set_max_row_group_row_count(Some(rows))
             .build();
@@ -101,7 +101,7 @@ fn columns<T: ArrowPrimitiveType>(rows: ArrayView2<'_, T::Native>) -> Vec<ArrayR
     columns.collect()
 }
 
-/// What the encoders report while writing is trouble with the disk.
+/// While writing, encoders fail only if the disk does.
 fn parquet_error(path: &Path, error: ParquetError) -> Error {
     Error::io(path, "write", std::io::Error::other(error))
 }

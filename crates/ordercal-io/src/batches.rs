@@ -1,4 +1,4 @@
-//! Record batches of `.parquet` and `.arrow` files as blocks of rows.
+//! The record batches of Parquet and Arrow files.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,7 +22,7 @@ use crate::labels::to_f64;
 use crate::reader::ReadOptions;
 use crate::row_source::{Opened, RawRows, RowSource};
 
-/// Batches one after the other, as both decoders give them.
+/// What the decoders of both formats give.
 pub(crate) type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
 
 /// The names of a table's columns.
@@ -32,11 +32,11 @@ pub(crate) fn column_names(schema: &Schema) -> Vec<String> {
 }
 
 thread_local! {
-    /// Whether this thread is inside a decoder, whose panics are errors and not to be printed.
+    /// Whether this thread is inside a decoder, whose panics become errors and are not printed.
     static DECODING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Makes panics inside a decoder silent, once for the process; all others are reported as before.
+/// Installs, once, a panic hook that is silent for panics inside a decoder.
 fn silence_decoders() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -49,8 +49,7 @@ fn silence_decoders() {
     });
 }
 
-/// Runs a decoder. The decoders of both formats are made for files that are what they claim to be, and
-/// panic on a few that are not; to the user that is a damaged file like any other.
+/// Runs a decoder. The decoders of both formats panic on some damaged files; here that is an error like any other.
 pub(crate) fn guarded<T, E: ToString>(
     path: &Path,
     format: Format,
@@ -63,7 +62,7 @@ pub(crate) fn guarded<T, E: ToString>(
     let message = match outcome {
         Ok(Ok(value)) => return Ok(value),
         Ok(Err(error)) => error.to_string(),
-        Err(_) => "the decoder gave up on it".to_owned(),
+        Err(_) => "the decoder panicked".to_owned(),
     };
     Err(Error::damaged(path, format, &message))
 }
@@ -78,45 +77,45 @@ pub(crate) fn open(
     rows: Option<usize>,
 ) -> Result<Opened> {
     let names = column_names(schema);
-    let plan = columns::plan(data, &names, true, options)?;
-    let mut blocks = BatchSource {
+    let columns = columns::find(data, &names, true, options)?;
+    let mut source = BatchSource {
         path: data.path().to_path_buf(),
         format,
         batches,
         names,
-        plan,
+        columns,
         classes: None,
         current: None,
         row: 0,
     };
-    // How long the lists are is not in the schema, so the first batch is looked at now.
-    let classes = match &blocks.plan.scores {
+    // The schema does not say how long lists are, so the first batch is read now.
+    let classes = match &source.columns.scores {
         ScoreColumns::Wide(columns) => columns.len(),
         ScoreColumns::List(column) => {
             let column = *column;
-            if !blocks.refill()? {
+            if !source.refill()? {
                 return Err(Error::Data {
-                    path: blocks.path,
+                    path: source.path,
                     split: None,
                     source: ordercal::Error::NoRows,
                 });
             }
-            blocks.first_list_length(column)?
+            source.first_list_length(column)?
         }
     };
-    blocks.classes = Some(classes);
+    source.classes = Some(classes);
     Ok(Opened {
-        kind: blocks.plan.kind,
+        kind: source.columns.kind,
         classes,
         rows,
-        has_labels: blocks.plan.label.is_some(),
-        class_names: blocks.plan.class_names.clone(),
+        has_labels: source.columns.label.is_some(),
+        class_names: source.columns.class_names.clone(),
         split: None,
-        source: Box::new(blocks),
+        source: Box::new(source),
     })
 }
 
-/// The labels of a table that holds nothing else, or has a column `label`.
+/// Reads the only column, or the one named `label`.
 pub(crate) fn read_labels(
     path: &Path,
     format: Format,
@@ -148,15 +147,15 @@ struct BatchSource {
     format: Format,
     batches: Batches,
     names: Vec<String>,
-    plan: TableColumns,
+    columns: TableColumns,
     classes: Option<usize>,
-    /// What is left of the batch that was read last.
+    /// The rest of the last batch that was read.
     current: Option<RecordBatch>,
     row: usize,
 }
 
 impl BatchSource {
-    /// Makes sure that there is a batch with rows; false if there is none left.
+    /// Reads the next batch if the current one is used up; false after the last.
     fn refill(&mut self) -> Result<bool> {
         while self.current.as_ref().is_none_or(|b| b.num_rows() == 0) {
             let batches = &mut self.batches;
@@ -182,8 +181,8 @@ impl BatchSource {
         Ok(list(&batch.column(column).slice(0, 1), &self.place(column), None)?.shape[1])
     }
 
-    fn block(&self, batch: &RecordBatch) -> Result<RawRows> {
-        let scores = match &self.plan.scores {
+    fn rows_of(&self, batch: &RecordBatch) -> Result<RawRows> {
+        let scores = match &self.columns.scores {
             ScoreColumns::List(column) => {
                 let place = self.place(*column);
                 check_float(list(batch.column(*column), &place, self.classes)?, &place)?
@@ -196,7 +195,7 @@ impl BatchSource {
                 interleave(columns.collect::<Result<_>>()?, batch.num_rows())
             }
         };
-        let labels = self.plan.label.map(|column| {
+        let labels = self.columns.label.map(|column| {
             let array = batch.column(column);
             match array.data_type() {
                 DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
@@ -205,7 +204,7 @@ impl BatchSource {
                 _ => flat(array, &self.place(column)),
             }
         });
-        let weights = self.plan.weight.map(|column| {
+        let weights = self.columns.weight.map(|column| {
             let place = self.place(column);
             match flat(batch.column(column), &place)? {
                 array if array.dtype.is_text() => {
@@ -229,14 +228,14 @@ impl RowSource for BatchSource {
         }
         let batch = self.current.take().expect("refilled just before");
         let rows = batch.num_rows().min(max);
-        let block = self.block(&batch.slice(0, rows))?;
+        let next = self.rows_of(&batch.slice(0, rows))?;
         self.current = Some(batch.slice(rows, batch.num_rows() - rows));
         self.row += rows;
-        Ok(Some(block))
+        Ok(Some(next))
     }
 }
 
-/// Which column is being read and where its first row is, for errors.
+/// A column and the row at which reading it starts, for errors.
 struct ColumnPlace<'a> {
     path: &'a Path,
     column: &'a str,
@@ -262,7 +261,7 @@ impl ColumnPlace<'_> {
     }
 }
 
-/// The row of the first null, `per_row` values a row.
+/// The row of the first null, if a row has `per_row` values.
 fn first_null(array: &dyn Array, per_row: usize) -> Option<usize> {
     let nulls = array.logical_nulls().filter(|n| n.null_count() > 0)?;
     let position = (0..array.len()).find(|&i| nulls.is_null(i))?;
@@ -358,7 +357,7 @@ fn values(array: &ArrayRef, place: &ColumnPlace<'_>) -> Result<(ElementType, Val
     })
 }
 
-/// A column of lists of the same length, `expected` if that is known, as a matrix.
+/// A column of lists, all of the same length, as a matrix. The length is `expected`, or that of the first list.
 fn list(array: &ArrayRef, place: &ColumnPlace<'_>, expected: Option<usize>) -> Result<AnyArray> {
     if let Some(row) = first_null(array, 1) {
         return Err(place.missing(row));
@@ -386,7 +385,7 @@ fn list(array: &ArrayRef, place: &ColumnPlace<'_>, expected: Option<usize>) -> R
         other => {
             return Err(place.wrong_type(
                 &format!("{other}"),
-                "it must hold lists of floats, or have one column per class beside it",
+                "scores are lists of floats, or one column per class",
             ));
         }
     };
@@ -412,7 +411,7 @@ fn list(array: &ArrayRef, place: &ColumnPlace<'_>, expected: Option<usize>) -> R
     })
 }
 
-/// Puts columns of scores side by side: in their own type if they share one, else as `f64`.
+/// Columns of scores as a matrix: in their own type if they share one, else as `f64`.
 fn interleave(columns: Vec<AnyArray>, rows: usize) -> AnyArray {
     let shape = vec![rows, columns.len()];
     let dtype = columns.first().map_or(ElementType::F64, |c| c.dtype);

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::nearest::nearest;
 use crate::reader::LabelNeed;
 
-/// The endings of array names; `log_probs` stands before `probs`, which it also ends with.
+/// How the names of arrays of scores end; `log_probs` comes before `probs`, which is an ending of it.
 const SCORES: [(&str, ScoreKind); 3] = [
     ("log_probs", ScoreKind::LogProbs),
     ("logits", ScoreKind::Logits),
@@ -29,7 +29,7 @@ enum Role {
 /// The arrays of one split, as positions in the file's list.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct SplitArrays {
-    /// The split; `None` for the only set of a file without splits.
+    /// The name of the split; `None` if the file has no splits.
     pub(crate) split: Option<String>,
     pub(crate) scores: Vec<(ScoreKind, usize)>,
     pub(crate) labels: Option<usize>,
@@ -37,7 +37,7 @@ pub(crate) struct SplitArrays {
     pub(crate) class_names: Option<usize>,
 }
 
-/// One set picked, with its scores.
+/// The arrays of a split, with one array of scores picked.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PickedArrays {
     pub(crate) set: SplitArrays,
@@ -45,7 +45,7 @@ pub(crate) struct PickedArrays {
     pub(crate) kind: ScoreKind,
 }
 
-/// Splits a name into the split before `_`, empty if none, and the role that its ending says.
+/// Parses a name such as `test_logits` into the split, empty if there is none, and the role.
 fn role_of(name: &str) -> Option<(&str, Role)> {
     let scores = SCORES.map(|(ending, kind)| (ending, Role::Scores(kind)));
     let others = [
@@ -63,7 +63,7 @@ fn role_of(name: &str) -> Option<(&str, Role)> {
     })
 }
 
-/// The sets that have scores, in the order of the file. Class names without a split are everyone's.
+/// The splits that have scores, in the order of the file. `class_names` without a split is for all of them.
 pub(crate) fn sets(entries: &[Entry]) -> Vec<SplitArrays> {
     let mut order = Vec::new();
     let mut sets: BTreeMap<&str, SplitArrays> = BTreeMap::new();
@@ -94,10 +94,10 @@ pub(crate) fn sets(entries: &[Entry]) -> Vec<SplitArrays> {
         .collect()
 }
 
-/// Picks the set that was asked for, and its scores.
+/// Picks a split and its scores.
 ///
-/// A single set is taken without being named. An array called `probs` or `log_probs` says its kind
-/// itself; one called `logits` holds what `hint` says, or logits.
+/// If there is only one split, it need not be named. `hint` is the kind of an array called `logits`, which are
+/// logits by default; arrays called `probs` or `log_probs` are what their name says.
 pub(crate) fn pick(
     path: &Path,
     entries: &[Entry],
@@ -173,7 +173,7 @@ pub(crate) fn pick(
     })
 }
 
-/// The error for a split that is not there, with the nearest that is.
+/// The error for a split that does not exist, with the nearest one that does.
 pub(crate) fn unknown_split(path: &Path, split: &str, known: Vec<String>) -> Error {
     let hint = match nearest(split, known.iter().map(String::as_str)) {
         _ if known.is_empty() => {

@@ -1,6 +1,6 @@
-//! `.csv` and `.csv.gz`: a header with the names of the columns, then a row per example.
+//! Tables as text, plain or gzipped: a header with the names of the columns, then one line per row.
 //!
-//! Numbers are read as `f64`: text has no type, and nothing that was written is lost.
+//! Numbers are read as `f64`, so that no digit is lost.
 
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ pub(crate) const GZIPPED: Codec = Codec {
     }),
 };
 
-/// A row longer than this is no row of scores; it would be kept in memory whole.
+/// The longest row in bytes. Each row is in memory as a whole.
 const LONGEST_ROW: u64 = 64 << 20;
 
 /// An open table and the names of its columns.
@@ -54,6 +54,8 @@ struct CsvTable {
     reader: ::csv::Reader<RowGuard>,
     names: Vec<String>,
     record: ByteRecord,
+    /// The row that was read last or is being read; `None` for the header.
+    row: Option<usize>,
     row_end: Arc<AtomicU64>,
 }
 
@@ -91,6 +93,7 @@ impl CsvTable {
             reader,
             names: Vec::new(),
             record: ByteRecord::new(),
+            row: None,
             row_end,
         };
         let header = table.reader.byte_headers().cloned();
@@ -99,6 +102,7 @@ impl CsvTable {
             let name = String::from_utf8(name.to_vec()).map_err(|_| Error::BadLine {
                 path: path.to_path_buf(),
                 line: 1,
+                row: None,
                 problem: "the header is not UTF-8 text",
             })?;
             table.names.push(clean(&name));
@@ -108,6 +112,7 @@ impl CsvTable {
 
     /// Reads the next row; false after the last.
     fn advance(&mut self) -> Result<bool> {
+        self.row = Some(self.row.map_or(0, |row| row + 1));
         let more = self.reader.read_byte_record(&mut self.record);
         let more = more.map_err(|e| self.error(e))?;
         let end = self.reader.position().byte();
@@ -119,6 +124,15 @@ impl CsvTable {
         self.record.position().map_or(0, ::csv::Position::line)
     }
 
+    fn bad_line(&self, line: u64, problem: &'static str) -> Error {
+        Error::BadLine {
+            path: self.path.clone(),
+            line,
+            row: self.row,
+            problem,
+        }
+    }
+
     fn number(&self, column: usize) -> Result<f64> {
         let cell = &self.record[column];
         std::str::from_utf8(cell)
@@ -126,6 +140,7 @@ impl CsvTable {
             .and_then(|text| text.parse().ok())
             .ok_or_else(|| Error::NotANumber {
                 path: self.path.clone(),
+                row: self.row.unwrap_or(0),
                 line: self.line(),
                 column: self.names[column].clone(),
                 text: clean(&String::from_utf8_lossy(&cell[..cell.len().min(40)])),
@@ -134,34 +149,25 @@ impl CsvTable {
 
     fn text(&self, column: usize) -> Result<String> {
         let text = std::str::from_utf8(&self.record[column]);
-        let text = text.map_err(|_| Error::BadLine {
-            path: self.path.clone(),
-            line: self.line(),
-            problem: "the label is not UTF-8 text",
-        })?;
+        let text = text.map_err(|_| self.bad_line(self.line(), "the label is not UTF-8 text"))?;
         if text.is_empty() {
-            return Err(Error::BadLine {
-                path: self.path.clone(),
-                line: self.line(),
-                problem: "the label is missing",
-            });
+            return Err(self.bad_line(self.line(), "the label is missing"));
         }
         Ok(text.to_owned())
     }
 
     fn error(&self, error: ::csv::Error) -> Error {
         let path = self.path.clone();
+        let line = self.reader.position().line();
         match error.into_kind() {
             ErrorKind::Io(e) => match e.kind() {
-                io::ErrorKind::FileTooLarge => Error::BadLine {
-                    path,
-                    line: self.reader.position().line(),
-                    problem: "the row is longer than 64 MiB; is a quote left open?",
-                },
+                io::ErrorKind::FileTooLarge => {
+                    self.bad_line(line, "the row is longer than 64 MiB; is a quote left open?")
+                }
                 io::ErrorKind::InvalidData
                 | io::ErrorKind::InvalidInput
                 | io::ErrorKind::UnexpectedEof => {
-                    let message = format!("line {}: {e}", self.reader.position().line());
+                    let message = format!("line {line}: {e}");
                     Error::damaged(&path, self.format, &message)
                 }
                 _ => Error::io(&path, "read", e),
@@ -172,15 +178,12 @@ impl CsvTable {
                 len,
             } => Error::WrongFieldCount {
                 path,
+                row: self.row.unwrap_or(0),
                 line: pos.map_or(0, |p| p.line()),
                 expected: expected_len,
                 found: len,
             },
-            _ => Error::BadLine {
-                path,
-                line: self.reader.position().line(),
-                problem: "the line cannot be understood",
-            },
+            _ => self.bad_line(line, "the line cannot be understood"),
         }
     }
 }
@@ -188,26 +191,26 @@ impl CsvTable {
 /// Opens a table of scores.
 fn open(data: &DataRef, options: &ReadOptions, format: Format) -> Result<Opened> {
     let table = CsvTable::open(data.path(), format)?;
-    let plan = columns::plan(data, &table.names, false, options)?;
-    let ScoreColumns::Wide(scores) = plan.scores.clone() else {
-        unreachable!("lists were not allowed");
+    let columns = columns::find(data, &table.names, false, options)?;
+    let ScoreColumns::Wide(scores) = columns.scores.clone() else {
+        unreachable!("a csv file has no lists");
     };
     Ok(Opened {
-        kind: plan.kind,
+        kind: columns.kind,
         classes: scores.len(),
         rows: None,
-        has_labels: plan.label.is_some(),
-        class_names: plan.class_names.clone(),
+        has_labels: columns.label.is_some(),
+        class_names: columns.class_names.clone(),
         split: None,
         source: Box::new(CsvSource {
             table,
-            plan,
+            columns,
             scores,
         }),
     })
 }
 
-/// The labels of a table that holds nothing else, or has a column `label`.
+/// Reads the only column, or the one named `label`.
 fn read_labels(path: &Path, format: Format) -> Result<AnyArray> {
     let mut table = CsvTable::open(path, format)?;
     let column = columns::label_column(path, &table.names)?;
@@ -220,7 +223,7 @@ fn read_labels(path: &Path, format: Format) -> Result<AnyArray> {
 
 struct CsvSource {
     table: CsvTable,
-    plan: TableColumns,
+    columns: TableColumns,
     scores: Vec<usize>,
 }
 
@@ -235,10 +238,10 @@ impl RowSource for CsvSource {
             for &column in &self.scores {
                 scores.push(table.number(column)?);
             }
-            if let Some(column) = self.plan.label {
+            if let Some(column) = self.columns.label {
                 labels.push(table.text(column)?);
             }
-            if let Some(column) = self.plan.weight {
+            if let Some(column) = self.columns.weight {
                 weights.push(table.number(column)?);
             }
             rows += 1;
@@ -254,17 +257,17 @@ impl RowSource for CsvSource {
                 dtype: ElementType::F64,
                 values: Values::F64(scores),
             },
-            labels: has(self.plan.label, ElementType::Text, Values::Text(labels)),
-            weights: has(self.plan.weight, ElementType::F64, Values::F64(weights)),
+            labels: has(self.columns.label, ElementType::Text, Values::Text(labels)),
+            weights: has(self.columns.weight, ElementType::F64, Values::F64(weights)),
         }))
     }
 }
 
-/// Passes bytes on unless a row gets absurdly long: a few kilobytes of gzip can hold one of gigabytes.
+/// Fails once a row is too long: a few kilobytes of gzip can hold a row of gigabytes.
 struct RowGuard {
     inner: Box<dyn Read + Send>,
     read: u64,
-    /// Where the last whole row ended.
+    /// Where the last complete row ended.
     row_end: Arc<AtomicU64>,
 }
 

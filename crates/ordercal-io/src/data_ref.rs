@@ -41,7 +41,7 @@ impl DataRef {
         }
     }
 
-    /// Reads `FILE` or `FILE#SPLIT`. A file that exists under the whole text, `#` and all, is that file.
+    /// Parses `FILE` or `FILE#SPLIT`. If a file exists whose name is the whole text, with the `#`, that file is meant.
     pub fn parse(text: impl AsRef<OsStr>) -> Self {
         let text = text.as_ref();
         if Path::new(text).exists() {
@@ -76,7 +76,7 @@ impl fmt::Display for DataRef {
     }
 }
 
-/// Splits at the last `#`; the file's name may be any bytes, the split's must be UTF-8.
+/// Splits at the last `#`. The name of the file may be any bytes, that of the split must be UTF-8.
 #[cfg(unix)]
 fn split_at_hash(text: &OsStr) -> Option<(OsString, String)> {
     use std::os::unix::ffi::OsStrExt;
@@ -92,7 +92,7 @@ fn split_at_hash(text: &OsStr) -> Option<(OsString, String)> {
     Some((path.into(), split.to_owned()))
 }
 
-/// Opens a file to read and gives its size; folders and empty files are refused here, once for all formats.
+/// Opens a file to read and returns its size. Folders and empty files are refused, for all formats alike.
 pub(crate) fn open(path: &Path) -> Result<(File, u64)> {
     let file = File::open(path).map_err(|e| Error::io(path, "read", e))?;
     let metadata = file.metadata().map_err(|e| Error::io(path, "read", e))?;
@@ -109,7 +109,7 @@ pub(crate) fn open(path: &Path) -> Result<(File, u64)> {
     Ok((file, metadata.len()))
 }
 
-/// The whole of a file, for the formats that are decoded in memory.
+/// Reads a whole file, for formats that are decoded in memory.
 pub(crate) fn read_all(path: &Path) -> Result<Vec<u8>> {
     use std::io::Read;
     let (mut file, size) = open(path)?;

@@ -234,6 +234,15 @@ mod tests {
     }
 
     #[test]
+    fn the_documentation_lists_every_ending() {
+        for text in [include_str!("lib.rs"), include_str!("../README.md")] {
+            for ending in Format::ALL.iter().flat_map(|format| format.endings()) {
+                assert!(text.contains(&format!("`{ending}`")), "{ending}");
+            }
+        }
+    }
+
+    #[test]
     fn an_unknown_ending_lists_every_known_one() {
         let read = Format::of(Path::new("a.txt")).unwrap_err().to_string();
         let written = Format::of_output(Path::new("a.txt"))

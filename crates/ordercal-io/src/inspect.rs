@@ -10,13 +10,13 @@ use crate::error::Result;
 use crate::formats::{Format, Reading};
 use crate::reader::{ReadOptions, RowReader};
 
-/// One set of scores in a file.
+/// One split of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SetInfo {
-    /// The split; `None` for the only set of a file without splits.
+    /// The name of the split; `None` if the file has no splits.
     pub split: Option<String>,
-    /// What the scores are, by their name; logits if the name says nothing.
+    /// What the scores are, as far as their name says it; otherwise logits.
     pub kind: ScoreKind,
     /// N, where the file says it.
     pub rows: Option<usize>,
@@ -32,13 +32,13 @@ pub struct SetInfo {
 pub struct Contents {
     /// The format.
     pub format: Format,
-    /// The sets of scores, in the file's order.
+    /// The splits that have scores, in the file's order.
     pub sets: Vec<SetInfo>,
     /// Every array by name, type and shape, in words; empty for tables.
     pub arrays: Vec<String>,
 }
 
-/// Looks into a file.
+/// Says what a file holds.
 ///
 /// # Errors
 /// If the file cannot be read.

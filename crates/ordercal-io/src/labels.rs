@@ -1,4 +1,4 @@
-//! Labels as people store them, turned into class indices.
+//! Labels as class indices.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -7,9 +7,9 @@ use crate::array::{AnyArray, Values};
 use crate::error::{Error, Result, clean};
 use crate::nearest::nearest;
 
-/// Turns labels into class indices: integers, float integers, N×1, one-hot N×K, or names.
+/// Turns labels into class indices. Labels are integers, floats with integer values, names, or one-hot N×K.
 ///
-/// Whether an index is below the number of classes is left to the dataset, which names the row.
+/// It is the dataset that checks whether an index is below the number of classes.
 pub(crate) struct LabelDecoder {
     names: Option<HashMap<String, i64>>,
 }
@@ -26,7 +26,7 @@ impl LabelDecoder {
         }
     }
 
-    /// The class index of each row. `first_row` is where in the file the array's first row is.
+    /// The class index of each row. `first_row` is the array's first row, counted from the start of the file.
     pub(crate) fn decode(
         &self,
         path: &Path,
@@ -66,7 +66,7 @@ impl LabelDecoder {
             }
             let row = first_row + row;
             let path = path.to_path_buf();
-            // A number that is no integer is a mistake of another kind than a misspelt name.
+            // A fraction is another mistake than a misspelt name.
             if let Ok(value) = label.trim().parse::<f64>() {
                 return Err(Error::LabelNotInteger { path, row, value });
             }
@@ -86,7 +86,7 @@ impl LabelDecoder {
     }
 }
 
-/// The different names in labels, to learn the classes from: in sorted order, as scikit-learn numbers them.
+/// Collects the distinct names among labels; sorted, as in scikit-learn, they are the classes.
 pub(crate) struct NameCollector {
     names: BTreeSet<String>,
     classes: usize,
@@ -100,7 +100,7 @@ impl NameCollector {
         }
     }
 
-    /// Takes in some labels; false once there are more names than classes and more would be of no use.
+    /// Adds labels; false once there are more names than classes.
     pub(crate) fn add(&mut self, labels: &[String]) -> bool {
         for label in labels {
             if !self.names.contains(label) {
@@ -113,7 +113,7 @@ impl NameCollector {
         true
     }
 
-    /// The names, which must be as many as classes: otherwise it is not known which column is whose.
+    /// The names. There must be one per class: otherwise it is not known which column each belongs to.
     pub(crate) fn finish(self, path: &Path) -> Result<Vec<String>> {
         if self.names.len() == self.classes {
             return Ok(self.names.into_iter().collect());
@@ -126,8 +126,7 @@ impl NameCollector {
     }
 }
 
-/// Whether labels read as text are names. If one is a number they are indices, and a name among them is a
-/// mistake.
+/// Whether labels that are text are names. If one of them is a number, all are taken for indices.
 pub(crate) fn are_names(labels: &[String]) -> bool {
     let is_number = |label: &String| label.trim().parse::<f64>().is_ok();
     !labels.iter().any(is_number)
@@ -140,13 +139,13 @@ fn parse_integer(text: &str) -> Option<i64> {
         .or_else(|| text.parse::<f64>().ok().and_then(integer))
 }
 
-/// A float as the integer it is, if it is one.
+/// The integer that a float is equal to, if there is one.
 fn integer(value: f64) -> Option<i64> {
     // Beyond 2^53 floats skip integers; no data set has that many classes.
     (value.fract() == 0.0 && value.abs() <= 9_007_199_254_740_992.0).then_some(value as i64)
 }
 
-/// Numbers of any type as `f64`. Text has none.
+/// Numbers of any type as `f64`; empty for text.
 pub(crate) fn to_f64(values: &Values) -> Vec<f64> {
     match values {
         Values::F16(v) => v.iter().map(|&x| f64::from(x)).collect(),

@@ -1,4 +1,4 @@
-//! A whole file in memory.
+//! Whole files in memory.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ pub struct LoadedData {
 }
 
 impl LoadedData {
-    /// Everything that the options ask for.
+    /// Reads a file, or one split of it.
     ///
     /// # Errors
     /// If the file cannot be read, or does not hold what is asked for.
@@ -26,7 +26,7 @@ impl LoadedData {
         Self::collect(RowReader::open(data, options)?)
     }
 
-    /// The same with the labels in a second file.
+    /// Reads scores from one file and labels from another.
     ///
     /// # Errors
     /// If a file cannot be read, or the two do not fit together.

@@ -1,6 +1,6 @@
-//! `.npy`: one numpy array, a small header and the bytes.
+//! One numpy array.
 //!
-//! The format is described in numpy's NEP 1: a magic, a version, the length of a header, a Python dict
+//! The format is described in numpy's NEP 1: a magic number, a version, the length of the header, a Python dict
 //! literal with `descr`, `fortran_order` and `shape`, then the values.
 
 use std::io::Read;
@@ -26,10 +26,10 @@ pub(crate) const CODEC: Codec = Codec {
 };
 
 const MAGIC: &[u8] = b"\x93NUMPY";
-/// numpy writes 118 bytes and itself refuses more than 10,000.
+/// numpy writes headers of 118 bytes and refuses to read more than 10,000.
 const LONGEST_HEADER: usize = 1 << 16;
 
-/// What a header says: how to read the bytes, or why they cannot be read.
+/// A header that was read.
 pub(crate) struct Header {
     pub(crate) layout: Result<Layout, UnreadableType>,
     pub(crate) shape: Vec<usize>,
@@ -37,7 +37,7 @@ pub(crate) struct Header {
     pub(crate) length: u64,
 }
 
-/// Reads a header. `available` is how many bytes there are in all, header included.
+/// Reads a header. `available` is the size of the header and the values together.
 pub(crate) fn read_header(
     reader: &mut impl Read,
     path: &Path,
@@ -109,7 +109,7 @@ pub(crate) fn read_header(
     })
 }
 
-/// Fills as much of `buffer` as there is.
+/// Reads until `buffer` is full or the reader at its end.
 fn read_up_to(reader: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<usize> {
     let mut done = 0;
     while done < buffer.len() {
@@ -123,7 +123,7 @@ fn read_up_to(reader: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<usiz
     Ok(done)
 }
 
-/// numpy's name of a type, `<f4` or `|b1`: the type and whether it is big-endian.
+/// Parses numpy's name of a type, such as `<f4` or `|b1`. The second result is whether it is big-endian.
 pub(crate) fn parse_descr(descr: &str) -> Result<(ElementType, bool), UnreadableType> {
     let other = || UnreadableType::Other(clean(&format!("`{descr}`")));
     let (order, code) = match descr.as_bytes().first() {
@@ -164,7 +164,7 @@ struct Dict {
     shape: Vec<usize>,
 }
 
-/// Where in the header, and what is wrong there.
+/// A position in the header, and what is wrong there.
 type Problem = (usize, &'static str);
 
 fn parse_dict(text: &[u8]) -> Result<Dict, Problem> {
@@ -202,7 +202,7 @@ fn parse_dict(text: &[u8]) -> Result<Dict, Problem> {
     }
 }
 
-/// The little of Python's literals that numpy writes.
+/// A parser for those Python literals that numpy writes.
 struct Parser<'a> {
     text: &'a [u8],
     at: usize,
@@ -276,7 +276,7 @@ impl Parser<'_> {
         Ok(extents)
     }
 
-    /// Skips a list, however nested.
+    /// Skips a list, with the lists in it.
     fn brackets(&mut self) -> Result<(), Problem> {
         let start = self.at;
         let mut depth = 0_usize;

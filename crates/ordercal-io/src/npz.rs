@@ -1,4 +1,4 @@
-//! `.npz`: a zip of `.npy` files, stored or deflated.
+//! Several numpy arrays: a zip archive of `.npy` files, stored or deflated.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -26,10 +26,10 @@ pub(crate) const CODEC: Codec = Codec {
     }),
 };
 
-/// No deflate stream can expand by more than this, so a larger claim is false.
+/// The largest compression ratio of deflate.
 const LARGEST_EXPANSION: u64 = 1032;
 
-/// Where a member's bytes are.
+/// A file in the archive.
 #[derive(Clone)]
 struct ZipMember {
     start: u64,
@@ -39,7 +39,7 @@ struct ZipMember {
     deflated: bool,
 }
 
-/// An opened `.npz`.
+/// An open archive.
 pub(crate) struct Npz {
     path: PathBuf,
     entries: Vec<Entry>,
@@ -77,7 +77,7 @@ impl Npz {
         Ok(npz)
     }
 
-    /// Reads the header of a member, so that its type and shape are known before it is wanted.
+    /// Adds a member by its header, which says the type and the shape.
     fn add(&mut self, name: &str, member: ZipMember) -> Result<()> {
         if self.entries.iter().any(|e| e.name == name) {
             return Err(Error::Duplicate {
@@ -139,7 +139,7 @@ impl Archive for Npz {
     }
 }
 
-/// Finds a member's bytes and checks the sizes it claims against the size of the file.
+/// Finds a member and checks its sizes against that of the archive.
 fn locate(
     archive: &mut ZipArchive<BufReader<File>>,
     index: usize,
@@ -223,7 +223,7 @@ fn damaged(path: &Path, error: &zip::result::ZipError) -> Error {
     Error::damaged(path, Format::Npz, &error.to_string())
 }
 
-/// Passes bytes on and compares their checksum with the directory's once all have been read.
+/// A reader that compares the checksum at the end.
 struct Checked {
     inner: io::Take<Box<dyn Read + Send>>,
     crc: Crc,

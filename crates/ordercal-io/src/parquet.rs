@@ -1,4 +1,4 @@
-//! `.parquet`: read batch by batch, and of the columns only those that are needed.
+//! Parquet: read in batches, and only the columns that are needed.
 
 use std::path::Path;
 
@@ -63,14 +63,14 @@ fn open(data: &DataRef, options: &ReadOptions) -> Result<Opened> {
     let path = data.path();
     let builder = builder(path)?;
     let names = column_names(builder.schema());
-    let plan = columns::plan(data, &names, true, options)?;
+    let columns = columns::find(data, &names, true, options)?;
     let rows = builder.metadata().file_metadata().num_rows();
     let rows = usize::try_from(rows).ok();
-    let (schema, batches) = project(path, builder, plan.columns())?;
+    let (schema, batches) = project(path, builder, columns.columns())?;
     batches::open(data, options, Format::Parquet, &schema, batches, rows)
 }
 
-/// The labels of a table that holds nothing else, or has a column `label`.
+/// Reads the only column, or the one named `label`.
 fn read_labels(path: &Path) -> Result<AnyArray> {
     let builder = builder(path)?;
     let column = columns::label_column(path, &column_names(builder.schema()))?;

@@ -1,9 +1,9 @@
-//! `.p`, `.pkl`: pickled numpy arrays in tuples, lists and dicts, read without running anything.
+//! Pickled numpy arrays in tuples, lists and dicts, read without executing anything.
 //!
-//! A pickle is a program for a small stack machine, and Python's own reader lets it call any function.
-//! Here a program can build numbers, text, containers and numpy arrays, by a list of constructors that
-//! are written out in `numpy.rs`; anything else is refused. Values live in one flat list, so that neither
-//! reading nor dropping them recurses, and what a file can make it allocate is a fixed multiple of its size.
+//! A pickle is a program for a small stack machine, and in Python it can call any function. Here it can build
+//! numbers, text, containers and, by the constructors in `numpy.rs`, numpy arrays; anything else is refused.
+//! Values refer to each other by their position in one list, so that neither reading nor dropping them recurses.
+//! Memory is bounded by a multiple of the file's size.
 
 mod machine;
 mod numpy;
@@ -23,10 +23,10 @@ pub(crate) const CODEC: Codec = Codec {
     write: None,
 };
 
-/// Deeper nesting than this is no bundle of arrays.
+/// How deeply arrays may be nested in containers.
 const DEEPEST: usize = 8;
 
-/// An opened pickle.
+/// An open pickle.
 pub(crate) struct Pickle {
     path: PathBuf,
     machine: Machine,
@@ -45,14 +45,14 @@ impl Pickle {
             entries: Vec::new(),
             nodes: Vec::new(),
         };
-        // Shared parts may be seen several times, but not without end.
+        // A value that is shared is visited once per reference; the budget bounds their number.
         let mut budget = pickle.machine.len() * 4 + 1024;
         pickle.flatten(root, "", 0, &mut budget)?;
         Ok(pickle)
     }
 
-    /// Gives every array a name by its place: dict keys joined by `_`; a pair is scores and labels; a pair
-    /// of pairs is the split `calib` and the split `test`, as in the files that papers publish.
+    /// Names every array by its path: the keys of dicts, joined by `_`. A pair of arrays is scores and labels. A pair
+    /// of such pairs is the splits `calib` and `test`, as in the files published with papers.
     fn flatten(&mut self, id: Id, name: &str, depth: usize, budget: &mut usize) -> Result<()> {
         if depth > DEEPEST || *budget == 0 {
             return Err(self.machine.refuse("the data is nested too deeply"));
@@ -113,7 +113,7 @@ impl Pickle {
         }
     }
 
-    /// The type and shape of a numpy array, or of a list of numbers, of names, or of such lists.
+    /// The type and shape of a numpy array, of a list of numbers or texts, or of a list of lists of numbers.
     fn array_like(
         &self,
         id: Id,
@@ -146,7 +146,7 @@ impl Pickle {
         Some((Ok(ElementType::F64), vec![items.len(), width?]))
     }
 
-    /// The type that numbers or names have in common.
+    /// The common type of numbers or of texts.
     fn scalars(&self, items: &[Id]) -> Option<ElementType> {
         let type_of = |&id: &Id| match self.machine.node(id) {
             Node::Int(_) | Node::Bool(_) => Some(ElementType::I64),

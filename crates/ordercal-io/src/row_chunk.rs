@@ -1,4 +1,4 @@
-//! RowChunk that were read: scores in the type of the file, with labels and weights if there are any.
+//! Rows that were read: scores in the type of the file, with labels and weights if there are any.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use ordercal::{Dataset, ScoreArray, ScoreKind, Scores};
 use crate::array::{AnyArray, Values};
 use crate::error::{Error, Result};
 
-/// A matrix of scores, owned, in the type that the file has.
+/// A matrix of scores in the type of the file.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ScoreMatrix {
@@ -19,7 +19,7 @@ pub enum ScoreMatrix {
     Bf16(Array2<bf16>),
     /// 32-bit floats.
     F32(Array2<f32>),
-    /// 64-bit floats; also everything that is stored as text.
+    /// 64-bit floats, and numbers that were stored as text.
     F64(Array2<f64>),
 }
 
@@ -73,10 +73,12 @@ impl ScoreMatrix {
 #[derive(Debug, Clone)]
 pub struct RowChunk {
     pub(crate) path: PathBuf,
+    /// The file with the labels.
+    pub(crate) labels_path: PathBuf,
     pub(crate) split: Option<String>,
     /// What the scores are.
     pub kind: ScoreKind,
-    /// Which row of the file the first of these is.
+    /// Where these rows start in the file, counted from 0.
     pub first_row: usize,
     /// The scores, N×K, unchecked.
     pub scores: ScoreMatrix,
@@ -112,7 +114,7 @@ impl RowChunk {
     /// # Errors
     /// [`Error::Data`] with the row counted from the start of the file.
     pub fn checked_scores(&self) -> Result<Scores<'_>> {
-        Scores::new(self.kind, self.scores.view()).map_err(|e| self.wrap(e))
+        Scores::new(self.kind, self.scores.view()).map_err(|e| self.locate(e))
     }
 
     /// Scores, labels and weights, checked.
@@ -128,16 +130,26 @@ impl RowChunk {
             });
         };
         let scores = self.checked_scores()?;
-        let data = Dataset::new(scores, labels).map_err(|e| self.wrap(e))?;
+        let data = Dataset::new(scores, labels).map_err(|e| self.locate(e))?;
         match &self.weights {
-            Some(weights) => data.with_weights(weights.clone()).map_err(|e| self.wrap(e)),
+            Some(weights) => {
+                let weighted = data.with_weights(weights.clone());
+                weighted.map_err(|e| self.locate(e))
+            }
             None => Ok(data),
         }
     }
 
-    fn wrap(&self, error: ordercal::Error) -> Error {
+    /// Turns an error about these rows into one about the file: with its name, and with rows counted from its
+    /// start instead of from the start of this chunk.
+    pub fn locate(&self, error: ordercal::Error) -> Error {
+        use ordercal::Error as E;
+        let path = match &error {
+            E::LabelOutOfRange { .. } | E::LabelMasked { .. } => &self.labels_path,
+            _ => &self.path,
+        };
         Error::Data {
-            path: self.path.clone(),
+            path: path.clone(),
             split: self.split.clone(),
             source: error.offset_rows(self.first_row),
         }

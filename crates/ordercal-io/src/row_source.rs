@@ -1,4 +1,4 @@
-//! Blocks of rows, the one thing that every format can give.
+//! Sources of rows: what every format is read as.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::formats::{Format, Reading};
 use crate::reader::{LabelNeed, ReadOptions};
 
-/// Some rows as they are in the file; labels are not decoded yet.
+/// Rows as they are in the file; labels are not decoded yet.
 #[derive(Debug)]
 pub(crate) struct RawRows {
     /// N×K, floats.
@@ -23,7 +23,7 @@ pub(crate) struct RawRows {
 }
 
 impl RawRows {
-    /// Adds the rows of the next block of the same source.
+    /// Appends the next rows of the same source.
     pub(crate) fn append(&mut self, more: Self) {
         self.scores.append(more.scores);
         for (array, more) in [
@@ -37,13 +37,13 @@ impl RawRows {
     }
 }
 
-/// Something that gives rows from the first to the last.
+/// Gives the rows of a file from the first to the last.
 pub(crate) trait RowSource: Send {
-    /// At most `max` rows; `None` after the last.
+    /// The next rows, at most `max`; `None` after the last.
     fn next_rows(&mut self, max: usize) -> Result<Option<RawRows>>;
 }
 
-/// A source and what is known of it before the first row.
+/// A source and what is known before its first row is read.
 pub(crate) struct Opened {
     pub(crate) source: Box<dyn RowSource>,
     pub(crate) kind: ScoreKind,
@@ -132,7 +132,7 @@ fn read_names(mut reader: ArrayReader) -> Result<Vec<String>> {
     }
 }
 
-/// Checks that arrays fit together, by their shapes, before anything is read.
+/// Checks the types and shapes of arrays before they are read.
 pub(crate) fn open_arrays(arrays: ArraySource) -> Result<Opened> {
     let scores = &arrays.scores;
     let &[rows, classes] = scores.shape() else {
@@ -218,7 +218,7 @@ fn wrong_shape(array: &ArrayReader, expected: String) -> Error {
     }
 }
 
-/// Arrays read side by side.
+/// Scores, labels and weights in arrays.
 pub(crate) struct ArraySource {
     pub(crate) scores: ArrayReader,
     pub(crate) labels: Option<ArrayReader>,
@@ -242,7 +242,7 @@ impl RowSource for ArraySource {
     }
 }
 
-/// Rows of one source with labels from an array of another file.
+/// The rows of one source with labels from another file.
 pub(crate) struct PairedSource {
     rows: Box<dyn RowSource>,
     labels: ArrayReader,
@@ -261,11 +261,14 @@ impl PairedSource {
 
 impl RowSource for PairedSource {
     fn next_rows(&mut self, max: usize) -> Result<Option<RawRows>> {
-        let block = self.rows.next_rows(max)?;
-        self.read += block.as_ref().map_or(0, |b| b.scores.rows());
+        let next = self.rows.next_rows(max)?;
+        self.read += next.as_ref().map_or(0, |rows| rows.scores.rows());
         let found = self.labels.shape()[0];
-        // A csv file says how many rows it has only when it ends.
-        if self.read > found || (block.is_none() && self.read < found) {
+        // How many rows a csv file has is known only at its end.
+        if self.read > found || (next.is_none() && self.read < found) {
+            while let Some(more) = self.rows.next_rows(max)? {
+                self.read += more.scores.rows();
+            }
             return Err(Error::LengthMismatch {
                 path: self.labels.path().to_path_buf(),
                 array: self.labels.name().to_owned(),
@@ -273,18 +276,18 @@ impl RowSource for PairedSource {
                 rows: self.read,
             });
         }
-        let Some(block) = block else {
+        let Some(rows) = next else {
             return Ok(None);
         };
-        let labels = self.labels.read(block.scores.rows())?;
+        let labels = self.labels.read(rows.scores.rows())?;
         Ok(Some(RawRows {
             labels: Some(labels),
-            ..block
+            ..rows
         }))
     }
 }
 
-/// A labels file that goes with a scores file: an array of any name if it is the only one, else `labels`.
+/// Opens a file of labels: its only array, or the one named `labels`; for a table, its only column, or `label`.
 pub(crate) fn open_labels(path: &Path) -> Result<ArrayReader> {
     let archive = match Format::of(path)?.codec().read {
         Reading::Array(open) | Reading::Archive(open) => open(path)?,

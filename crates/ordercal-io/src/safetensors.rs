@@ -1,4 +1,4 @@
-//! `.safetensors`: a JSON header with the place of each tensor, then their bytes.
+//! Tensors with names: a JSON header with the position of each, then their bytes.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub(crate) const CODEC: Codec = Codec {
 /// The format's own limit.
 const LONGEST_HEADER: u64 = 100_000_000;
 
-/// An opened `.safetensors` file.
+/// An open file.
 pub(crate) struct Safetensors {
     path: PathBuf,
     entries: Vec<Entry>,

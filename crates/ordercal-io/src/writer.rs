@@ -1,4 +1,4 @@
-//! Writing calibrated scores chunk by chunk, in the format that the file's ending says.
+//! Writing calibrated scores in chunks.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::stored_zip::StoredZip;
 
-/// The float type of a file that is written.
+/// The type of floats in a file that is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum OutputType {
     /// 32-bit floats.
@@ -39,7 +39,7 @@ impl OutputType {
     }
 }
 
-/// What a file of scores is going to hold.
+/// What a file of scores will hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OutputSpec {
@@ -79,7 +79,7 @@ impl OutputSpec {
         Self { dtype, ..self }
     }
 
-    /// The array that holds such scores, as the readers of this crate look for it.
+    /// The name of an array of such scores.
     pub(crate) fn array_name(&self) -> &'static str {
         match self.kind {
             ScoreKind::Logits => "logits",
@@ -88,14 +88,14 @@ impl OutputSpec {
         }
     }
 
-    /// The columns that hold such scores.
+    /// The names of columns of such scores.
     pub(crate) fn column_names(&self) -> Vec<String> {
         let name = self.array_name().trim_end_matches('s');
         (0..self.classes).map(|k| format!("{name}_{k}")).collect()
     }
 }
 
-/// A file of scores that is being written. It appears under its name when [`ScoreWriter::finish`] succeeds.
+/// Writes a file of scores, which appears under its name when [`ScoreWriter::finish`] succeeds.
 ///
 /// ```
 /// use ndarray::array;

@@ -133,7 +133,7 @@ mod tests {
     use ordercal::models::TsModel;
 
     #[test]
-    fn a_graph_of_another_model_is_found_out() {
+    fn a_graph_of_another_model_is_refused() {
         let one: Model = TsModel::new(5, 0.5).into();
         let other: Model = TsModel::new(5, 0.500_2).into();
         let bytes = onnx_bytes(&one, ScoreKind::Logits).unwrap();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_bytes_are_found_out() {
+    fn damaged_bytes_are_refused() {
         let model: Model = TsModel::new(3, 0.5).into();
         let bytes = onnx_bytes(&model, ScoreKind::Logits).unwrap();
         let found = check(&bytes[..bytes.len() - 30], &model, ScoreKind::Logits);

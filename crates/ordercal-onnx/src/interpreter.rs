@@ -1,5 +1,5 @@
-//! Runs a graph node by node: plain loops over the operators in use, written from their definitions and
-//! sharing nothing with the library, so that an export is checked by something other than itself.
+//! Runs a graph node by node, with plain loops written from the definitions of the operators. It shares no code
+//! with the library, so that an export is checked by something else.
 
 mod operators;
 mod tensor;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::proto::{GraphProto, ModelProto, NodeProto};
 pub use tensor::Tensor;
 
-/// Why a graph could not be run; none of these happens to a graph that this crate made.
+/// Why a graph could not be run. It never happens to a graph that this crate made.
 pub type Failure = String;
 
 /// Runs a model on rows of scores and returns its outputs by name.
@@ -24,7 +24,7 @@ pub fn run(model: &ModelProto, scores: Tensor) -> Result<BTreeMap<String, Tensor
     }
     let input = graph.input.first().ok_or("there is no input")?;
     values.insert(input.name.clone(), scores);
-    // A large graph has thousands of values: each goes when the last node that reads it has run.
+    // A large graph has thousands of values: each is dropped after the last node that reads it.
     let mut last_reader = BTreeMap::new();
     for (place, node) in graph.node.iter().enumerate() {
         last_reader.extend(node.input.iter().map(|name| (name.as_str(), place)));
@@ -41,7 +41,11 @@ pub fn run(model: &ModelProto, scores: Tensor) -> Result<BTreeMap<String, Tensor
 }
 
 fn step(node: &NodeProto, values: &mut BTreeMap<String, Tensor>) -> Result<(), Failure> {
-    let find = |name: &String| values.get(name).ok_or(format!("{name} comes later"));
+    let find = |name: &String| {
+        values
+            .get(name)
+            .ok_or(format!("{name} is not computed yet"))
+    };
     let inputs: Vec<&Tensor> = node.input.iter().map(find).collect::<Result<_, _>>()?;
     let attributes: BTreeMap<&str, i64> = node
         .attribute

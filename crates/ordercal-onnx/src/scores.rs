@@ -22,10 +22,13 @@ impl GraphScores {
     pub fn read(graph: &mut Graph, input: &Value, kind: ScoreKind, classes: usize) -> Self {
         let mut scores = graph.to_f64(input);
         if kind == ScoreKind::Probs {
-            // As in the library: a probability of 0 is raised to the smallest normal float, not masked.
+            // As in the library: a probability of 0 is raised to the smallest normal float, not masked, and logarithms
+            // are stored in 32 bits. A steep curve would show the difference.
             let least = graph.double(f64::from(f32::MIN_POSITIVE));
             scores = graph.op("Max", &[&scores, &least]);
             scores = graph.op("Log", &[&scores]);
+            scores = graph.to_f32(&scores);
+            scores = graph.to_f64(&scores);
         }
         Self::new(graph, scores, classes)
     }

@@ -1,4 +1,4 @@
-//! The constructors that a pickle may call, and what they make.
+//! The constructors that a pickle may call.
 
 use super::machine::{Id, Machine, Node};
 use crate::archive::UnreadableType;
@@ -6,7 +6,7 @@ use crate::array::{AnyArray, ElementType, Values, byte_count};
 use crate::error::{Error, Result};
 use crate::npy::parse_descr;
 
-/// A callable that is on the list.
+/// A constructor that may be called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Constructor {
     /// `numpy.dtype`.
@@ -26,7 +26,7 @@ pub(super) enum Constructor {
 }
 
 impl Constructor {
-    /// numpy moved its inner modules from `core` to `_core` in version 2; pickles of both kinds are about.
+    /// Both names are needed: numpy 2 renamed its inner module `core` to `_core`.
     pub(super) fn find(module: &str, name: &str) -> Option<Self> {
         Some(match (module, name) {
             ("numpy", "dtype") => Self::Type,
@@ -46,7 +46,7 @@ impl Constructor {
 /// A `numpy.dtype`.
 #[derive(Debug, Clone)]
 pub(super) struct TypeNode {
-    /// The name without a byte order, `f4`.
+    /// The name without the byte order, such as `f4`.
     code: String,
     big_endian: bool,
     fields: bool,
@@ -61,7 +61,7 @@ impl TypeNode {
     }
 }
 
-/// A `numpy.ndarray`, whose data is still bytes.
+/// A `numpy.ndarray`, not decoded yet.
 #[derive(Debug, Clone)]
 pub(super) struct ArrayNode {
     pub(super) shape: Vec<usize>,

@@ -1,4 +1,4 @@
-//! The operators, one by one.
+//! The operators that graphs of this crate use, each only as far as they use it.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::Failure;
 use super::tensor::{Elements, Tensor, common_shape};
 use crate::proto::{DOUBLE, FLOAT, INT64};
 
-type Outcome = Result<Tensor, Failure>;
+type OneTensor = Result<Tensor, Failure>;
 
 /// Runs one operator.
 pub fn run(
@@ -19,12 +19,12 @@ pub fn run(
     let one = input(0)?;
     let result = match op {
         "Identity" => Ok(one.clone()),
-        "Neg" => each(one, |v| -v, |v| -v),
-        "Abs" => each(one, f32::abs, f64::abs),
-        "Exp" => each(one, f32::exp, f64::exp),
-        "Log" => each(one, f32::ln, f64::ln),
-        "Floor" => each(one, f32::floor, f64::floor),
-        "Relu" => each(one, |v| v.max(0.0), |v| v.max(0.0)),
+        "Neg" => map(one, |v| -v, |v| -v),
+        "Abs" => map(one, f32::abs, f64::abs),
+        "Exp" => map(one, f32::exp, f64::exp),
+        "Log" => map(one, f32::ln, f64::ln),
+        "Floor" => map(one, f32::floor, f64::floor),
+        "Relu" => map(one, |v| v.max(0.0), |v| v.max(0.0)),
         "Add" => fold(inputs, |a, b| a + b, |a, b| a + b),
         "Sub" => fold(inputs, |a, b| a - b, |a, b| a - b),
         "Mul" => fold(inputs, |a, b| a * b, |a, b| a * b),
@@ -58,7 +58,7 @@ pub fn run(
         "GatherElements" => gather_elements(one, input(1)?, attribute("axis", 0)),
         "ScatterElements" => scatter_elements(one, input(1)?, input(2)?, attribute("axis", 0)),
         "Slice" => slice(one, input(1)?, input(2)?, input(3)?),
-        "Concat" => join(inputs, attribute("axis", 0)),
+        "Concat" => concat(inputs, attribute("axis", 0)),
         "Reshape" => reshape(one, input(1)?),
         "Pad" => pad(one, input(1)?, input(2)?),
         other => Err(format!("no operator {other}")),
@@ -66,7 +66,7 @@ pub fn run(
     Ok(vec![result?])
 }
 
-fn each(a: &Tensor, narrow: impl Fn(f32) -> f32, wide: impl Fn(f64) -> f64) -> Outcome {
+fn map(a: &Tensor, narrow: impl Fn(f32) -> f32, wide: impl Fn(f64) -> f64) -> OneTensor {
     let elements = match &a.elements {
         Elements::F32(a) => Elements::F32(a.iter().map(|&v| narrow(v)).collect()),
         Elements::F64(a) => Elements::F64(a.iter().map(|&v| wide(v)).collect()),
@@ -82,7 +82,7 @@ fn fold(
     inputs: &[&Tensor],
     narrow: impl Fn(f32, f32) -> f32,
     wide: impl Fn(f64, f64) -> f64,
-) -> Outcome {
+) -> OneTensor {
     let shape = common_shape(inputs);
     let mut result = inputs[0].broadcast(&shape)?;
     for next in &inputs[1..] {
@@ -100,7 +100,7 @@ fn fold(
     Ok(result)
 }
 
-fn compare(a: &Tensor, b: &Tensor, holds: impl Fn(f64, f64) -> bool) -> Outcome {
+fn compare(a: &Tensor, b: &Tensor, holds: impl Fn(f64, f64) -> bool) -> OneTensor {
     let shape = common_shape(&[a, b]);
     let (a, b) = (a.broadcast(&shape)?, b.broadcast(&shape)?);
     let truths = match (&a.elements, &b.elements) {
@@ -112,7 +112,7 @@ fn compare(a: &Tensor, b: &Tensor, holds: impl Fn(f64, f64) -> bool) -> Outcome 
         (Elements::F64(a), Elements::F64(b)) => {
             a.iter().zip(b).map(|(&a, &b)| holds(a, b)).collect()
         }
-        // Column numbers, all of which a 64-bit float holds.
+        // Column numbers, which 64-bit floats hold exactly.
         (Elements::I64(a), Elements::I64(b)) => {
             let pairs = a.iter().zip(b);
             pairs.map(|(&a, &b)| holds(a as f64, b as f64)).collect()
@@ -125,26 +125,19 @@ fn compare(a: &Tensor, b: &Tensor, holds: impl Fn(f64, f64) -> bool) -> Outcome 
     })
 }
 
-fn truths(a: &Tensor) -> Result<&[bool], Failure> {
-    match &a.elements {
-        Elements::Bool(a) => Ok(a),
-        _ => Err("truth values are needed".to_owned()),
-    }
-}
-
-fn not(a: &Tensor) -> Outcome {
-    let values = truths(a)?.iter().map(|v| !v).collect();
+fn not(a: &Tensor) -> OneTensor {
+    let values = a.as_bool()?.iter().map(|v| !v).collect();
     Ok(Tensor {
         shape: a.shape.clone(),
         elements: Elements::Bool(values),
     })
 }
 
-fn choose(condition: &Tensor, yes: &Tensor, no: &Tensor) -> Outcome {
+fn choose(condition: &Tensor, yes: &Tensor, no: &Tensor) -> OneTensor {
     let shape = common_shape(&[condition, yes, no]);
     let condition = condition.broadcast(&shape)?;
     let (yes, no) = (yes.broadcast(&shape)?, no.broadcast(&shape)?);
-    let condition = truths(&condition)?;
+    let condition = condition.as_bool()?;
     let pick = |at: usize| condition[at];
     let elements = match (&yes.elements, &no.elements) {
         (Elements::F32(y), Elements::F32(n)) => Elements::F32(
@@ -162,12 +155,12 @@ fn choose(condition: &Tensor, yes: &Tensor, no: &Tensor) -> Outcome {
     Ok(Tensor { shape, elements })
 }
 
-fn cast(a: &Tensor, to: i64) -> Outcome {
+fn cast(a: &Tensor, to: i64) -> OneTensor {
     let wide: Vec<f64> = match &a.elements {
         Elements::F32(a) => a.iter().map(|&v| v.into()).collect(),
         Elements::F64(a) => a.clone(),
         Elements::Bool(a) => a.iter().map(|&v| f64::from(u8::from(v))).collect(),
-        Elements::I64(_) => return Err("nothing casts integers".to_owned()),
+        Elements::I64(_) => return Err("no cast from integers".to_owned()),
     };
     let elements = match to as i32 {
         FLOAT => Elements::F32(wide.iter().map(|&v| v as f32).collect()),
@@ -181,7 +174,7 @@ fn cast(a: &Tensor, to: i64) -> Outcome {
     })
 }
 
-fn softmax(a: &Tensor, axis: i64, logarithm: bool) -> Outcome {
+fn softmax(a: &Tensor, axis: i64, logarithm: bool) -> OneTensor {
     if a.axis(axis)? + 1 != a.shape.len() {
         return Err("the last axis is needed".to_owned());
     }
@@ -204,14 +197,14 @@ fn softmax(a: &Tensor, axis: i64, logarithm: bool) -> Outcome {
     })
 }
 
-/// The lengths before, of and behind an axis.
+/// The length of an axis, between the products of the dimensions before and after it.
 fn around(shape: &[usize], axis: usize) -> (usize, usize, usize) {
     let before = shape[..axis].iter().product();
     let behind = shape[axis + 1..].iter().product();
     (before, shape[axis], behind)
 }
 
-fn reduce(op: &str, a: &Tensor, axes: &Tensor, keep: bool) -> Outcome {
+fn reduce(op: &str, a: &Tensor, axes: &Tensor, keep: bool) -> OneTensor {
     let &[axis] = axes.as_i64()? else {
         return Err("one axis is needed".to_owned());
     };
@@ -246,7 +239,7 @@ fn reduce(op: &str, a: &Tensor, axes: &Tensor, keep: bool) -> Outcome {
     Ok(Tensor { shape, elements })
 }
 
-fn product(a: &Tensor, b: &Tensor) -> Outcome {
+fn product(a: &Tensor, b: &Tensor) -> OneTensor {
     let (Elements::F32(left), Elements::F32(right)) = (&a.elements, &b.elements) else {
         return Err("32-bit floats are needed".to_owned());
     };
@@ -268,7 +261,7 @@ fn product(a: &Tensor, b: &Tensor) -> Outcome {
     Ok(Tensor::matrix(rows, columns, result))
 }
 
-fn running_sum(a: &Tensor, axis: &Tensor, reverse: bool, exclusive: bool) -> Outcome {
+fn running_sum(a: &Tensor, axis: &Tensor, reverse: bool, exclusive: bool) -> OneTensor {
     let axis = a.axis(axis.as_i64()?[0])?;
     if axis + 1 != a.shape.len() {
         return Err("the last axis is needed".to_owned());
@@ -290,7 +283,7 @@ fn running_sum(a: &Tensor, axis: &Tensor, reverse: bool, exclusive: bool) -> Out
     })
 }
 
-/// `TopK` with all elements asked for: the row in order, and where each element was.
+/// `TopK` of all elements: each row sorted, and the column that each element came from.
 fn sort(a: &Tensor, count: &Tensor, axis: i64, largest: bool) -> Result<Vec<Tensor>, Failure> {
     let axis = a.axis(axis)?;
     let width = a.shape[axis];
@@ -302,7 +295,7 @@ fn sort(a: &Tensor, count: &Tensor, axis: i64, largest: bool) -> Result<Vec<Tens
     let mut indices = Vec::with_capacity(values.len());
     for (row, values) in values.chunks_exact(width).enumerate() {
         let mut order: Vec<usize> = (0..width).collect();
-        // Stable: of equal elements the one with the smaller index comes first.
+        // A stable sort, as ONNX asks for: of equal elements the one with the smaller index comes first.
         order.sort_by(|&i, &j| {
             let (first, second) = if largest { (j, i) } else { (i, j) };
             let compared = values[first].partial_cmp(&values[second]);
@@ -326,7 +319,7 @@ fn index(at: i64, length: usize) -> Result<usize, Failure> {
     }
 }
 
-fn gather(table: &Tensor, indices: &Tensor) -> Outcome {
+fn gather(table: &Tensor, indices: &Tensor) -> OneTensor {
     let places: Vec<usize> = indices
         .as_i64()?
         .iter()
@@ -338,8 +331,8 @@ fn gather(table: &Tensor, indices: &Tensor) -> Outcome {
     Ok(table.pick(indices.shape.clone(), &places))
 }
 
-/// Where each element of a matrix of column numbers points to.
-fn pointed(a: &Tensor, indices: &Tensor, axis: i64) -> Result<Vec<usize>, Failure> {
+/// The position in `a` that each column number of `indices` refers to.
+fn positions(a: &Tensor, indices: &Tensor, axis: i64) -> Result<Vec<usize>, Failure> {
     let (&[rows, width], &[again, columns]) = (a.shape.as_slice(), indices.shape.as_slice()) else {
         return Err("matrices are needed".to_owned());
     };
@@ -352,13 +345,13 @@ fn pointed(a: &Tensor, indices: &Tensor, axis: i64) -> Result<Vec<usize>, Failur
         .collect()
 }
 
-fn gather_elements(a: &Tensor, indices: &Tensor, axis: i64) -> Outcome {
-    Ok(a.pick(indices.shape.clone(), &pointed(a, indices, axis)?))
+fn gather_elements(a: &Tensor, indices: &Tensor, axis: i64) -> OneTensor {
+    Ok(a.pick(indices.shape.clone(), &positions(a, indices, axis)?))
 }
 
-fn scatter_elements(a: &Tensor, indices: &Tensor, updates: &Tensor, axis: i64) -> Outcome {
+fn scatter_elements(a: &Tensor, indices: &Tensor, updates: &Tensor, axis: i64) -> OneTensor {
     let mut values = a.as_f64()?.to_vec();
-    let places = pointed(a, indices, axis)?;
+    let places = positions(a, indices, axis)?;
     for (place, &update) in places.into_iter().zip(updates.as_f64()?) {
         values[place] = update;
     }
@@ -368,7 +361,7 @@ fn scatter_elements(a: &Tensor, indices: &Tensor, updates: &Tensor, axis: i64) -
     })
 }
 
-fn slice(a: &Tensor, from: &Tensor, to: &Tensor, axis: &Tensor) -> Outcome {
+fn slice(a: &Tensor, from: &Tensor, to: &Tensor, axis: &Tensor) -> OneTensor {
     let axis = a.axis(axis.as_i64()?[0])?;
     let (before, length, behind) = around(&a.shape, axis);
     let (from, to) = (from.as_i64()?[0] as usize, to.as_i64()?[0] as usize);
@@ -384,7 +377,7 @@ fn slice(a: &Tensor, from: &Tensor, to: &Tensor, axis: &Tensor) -> Outcome {
     Ok(a.pick(shape, &places))
 }
 
-fn join(inputs: &[&Tensor], axis: i64) -> Outcome {
+fn concat(inputs: &[&Tensor], axis: i64) -> OneTensor {
     let [a, b] = inputs else {
         return Err("two inputs are needed".to_owned());
     };
@@ -394,7 +387,7 @@ fn join(inputs: &[&Tensor], axis: i64) -> Outcome {
     if before != again || behind != tail {
         return Err(format!("{:?} beside {:?}", a.shape, b.shape));
     }
-    // Both behind each other, then the cells of each row next to each other.
+    // The elements of both, one tensor after the other, from which each row is picked.
     let mut all = (*a).clone();
     match (&mut all.elements, &b.elements) {
         (Elements::F64(a), Elements::F64(b)) => a.extend(b),
@@ -413,7 +406,7 @@ fn join(inputs: &[&Tensor], axis: i64) -> Outcome {
 }
 
 /// `Reshape` to rows of a given width.
-fn reshape(a: &Tensor, shape: &Tensor) -> Outcome {
+fn reshape(a: &Tensor, shape: &Tensor) -> OneTensor {
     let &[-1, width] = shape.as_i64()? else {
         return Err("a width alone is needed".to_owned());
     };
@@ -428,7 +421,7 @@ fn reshape(a: &Tensor, shape: &Tensor) -> Outcome {
 }
 
 /// `Pad` at the end of the rows of a matrix.
-fn pad(a: &Tensor, ends: &Tensor, value: &Tensor) -> Outcome {
+fn pad(a: &Tensor, ends: &Tensor, value: &Tensor) -> OneTensor {
     let (&[rows, width], &[0, 0, 0, more]) = (a.shape.as_slice(), ends.as_i64()?) else {
         return Err("a matrix with more columns at its end is needed".to_owned());
     };

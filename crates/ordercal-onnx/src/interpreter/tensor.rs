@@ -3,7 +3,7 @@
 use super::Failure;
 use crate::proto::{BOOL, DOUBLE, FLOAT, INT64, TensorProto};
 
-/// The elements of a tensor, row by row.
+/// The elements of a tensor in row-major order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Elements {
     F32(Vec<f32>),
@@ -44,43 +44,30 @@ impl Tensor {
         }
     }
 
+    /// The elements, if they are truth values.
+    pub fn as_bool(&self) -> Result<&[bool], Failure> {
+        match &self.elements {
+            Elements::Bool(values) => Ok(values),
+            _ => Err("truth values are needed".to_owned()),
+        }
+    }
+
     /// The elements, if they are integers.
     pub fn as_i64(&self) -> Result<&[i64], Failure> {
         match &self.elements {
             Elements::I64(values) => Ok(values),
-            other => Err(format!("integers are needed, not {other:?}")),
+            _ => Err("integers are needed".to_owned()),
         }
     }
 
-    /// A constant out of a file.
+    /// Decodes a constant of a graph.
     pub fn from_proto(proto: &TensorProto) -> Result<Self, Failure> {
         let shape: Vec<usize> = proto.dims.iter().map(|&d| d as usize).collect();
         let bytes = proto.raw_data.as_slice();
         let elements = match proto.data_type {
-            FLOAT => Elements::F32(
-                bytes
-                    .as_chunks()
-                    .0
-                    .iter()
-                    .map(|b| f32::from_le_bytes(*b))
-                    .collect(),
-            ),
-            DOUBLE => Elements::F64(
-                bytes
-                    .as_chunks()
-                    .0
-                    .iter()
-                    .map(|b| f64::from_le_bytes(*b))
-                    .collect(),
-            ),
-            INT64 => Elements::I64(
-                bytes
-                    .as_chunks()
-                    .0
-                    .iter()
-                    .map(|b| i64::from_le_bytes(*b))
-                    .collect(),
-            ),
+            FLOAT => Elements::F32(decode(bytes, f32::from_le_bytes)),
+            DOUBLE => Elements::F64(decode(bytes, f64::from_le_bytes)),
+            INT64 => Elements::I64(decode(bytes, i64::from_le_bytes)),
             BOOL => Elements::Bool(bytes.iter().map(|&b| b != 0).collect()),
             other => return Err(format!("element type {other}")),
         };
@@ -101,7 +88,7 @@ impl Tensor {
         }
     }
 
-    /// A tensor made of some of the elements.
+    /// The elements at the given positions, in another shape.
     pub fn pick(&self, shape: Vec<usize>, places: &[usize]) -> Self {
         let elements = match &self.elements {
             Elements::F32(values) => Elements::F32(places.iter().map(|&p| values[p]).collect()),
@@ -112,7 +99,7 @@ impl Tensor {
         Self { shape, elements }
     }
 
-    /// An axis counted from the front.
+    /// An axis that may be negative, counted from the front.
     pub fn axis(&self, axis: i64) -> Result<usize, Failure> {
         let rank = self.shape.len() as i64;
         let counted = if axis < 0 { axis + rank } else { axis };
@@ -123,7 +110,7 @@ impl Tensor {
         }
     }
 
-    /// The tensor stretched to a larger shape, dimension by dimension from the last.
+    /// The tensor broadcast to a larger shape.
     pub fn broadcast(&self, shape: &[usize]) -> Result<Self, Failure> {
         if self.shape == shape {
             return Ok(self.clone());
@@ -134,7 +121,7 @@ impl Tensor {
             .ok_or("a smaller shape")?;
         let fits = (self.shape.iter().zip(&shape[lead..])).all(|(a, b)| a == b || *a == 1);
         if !fits {
-            return Err(format!("{:?} does not stretch to {shape:?}", self.shape));
+            return Err(format!("{:?} cannot be broadcast to {shape:?}", self.shape));
         }
         let places: Vec<usize> = (0..shape.iter().product())
             .map(|place| {
@@ -155,7 +142,11 @@ impl Tensor {
     }
 }
 
-/// The shape that tensors stretch to.
+fn decode<T, const SIZE: usize>(bytes: &[u8], one: fn([u8; SIZE]) -> T) -> Vec<T> {
+    bytes.as_chunks().0.iter().map(|b| one(*b)).collect()
+}
+
+/// The shape that tensors broadcast to.
 pub fn common_shape(tensors: &[&Tensor]) -> Vec<usize> {
     let rank = tensors.iter().map(|t| t.shape.len()).max().unwrap_or(0);
     let mut shape = vec![1; rank];
