@@ -38,12 +38,12 @@ const BUNDLES: [Bundle; 2] = [
     Bundle {
         name: "fashion_mnist",
         about: "Fashion-MNIST, 10 kinds of clothes",
-        bytes: include_bytes!("../../../../demo/fashion_mnist.npz"),
+        bytes: include_bytes!("../../demo/fashion_mnist.npz"),
     },
     Bundle {
         name: "letters",
         about: "letter recognition, 26 letters",
-        bytes: include_bytes!("../../../../demo/letters.npz"),
+        bytes: include_bytes!("../../demo/letters.npz"),
     },
 ];
 

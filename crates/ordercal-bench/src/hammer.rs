@@ -1,4 +1,4 @@
-//! `cargo xtask hammer`: the order promise on as many hostile rows as there is patience for.
+//! `cargo measure hammer`: the order promise on any number of hostile rows.
 
 use std::io::{IsTerminal, Write};
 use std::time::Instant;
@@ -6,8 +6,18 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 use ordercal_testkit::hammer;
 
-/// Tries `rows` rows; fails if a single one breaks the promise.
-pub fn run(rows: usize, seed: u64) -> Result<()> {
+#[derive(clap::Args)]
+pub struct Args {
+    /// How many rows to try
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    rows: usize,
+    /// The seed of the rows
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+}
+
+/// Fails if a single row breaks the promise.
+pub fn run(&Args { rows, seed }: &Args) -> Result<()> {
     let begin = Instant::now();
     let terminal = std::io::stderr().is_terminal();
     let findings = hammer::run(rows, seed, &|done| {

@@ -7,20 +7,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::python;
-
-/// What is installed, by name.
-const PACKAGES: [&str; 8] = [
-    "numpy",
-    // probmetrics' structured scalings need it and do not say so.
-    "numba",
-    "torch",
-    "probmetrics",
-    "scikit-learn",
-    "netcal",
-    "torchmetrics",
-    "uncertainty-calibration",
-];
+/// The packages with their versions, as pip reads them.
+const REQUIREMENTS: &str = "benchmarks/requirements.txt";
 
 /// A running Python that answers requests.
 pub struct Peers {
@@ -40,9 +28,8 @@ pub struct Answer {
 impl Peers {
     /// Installs the packages below `target/` and starts the server.
     pub fn start(root: &Path) -> Result<Self> {
-        let environment = root.join("target/bench/venv");
-        let python = python::environment(&environment, &PACKAGES)?;
-        let versions = versions(&python)?;
+        let python = environment(root)?;
+        let versions = versions(root)?;
         let mut child = Command::new(&python)
             .arg(root.join("benchmarks/peers.py"))
             .stdin(Stdio::piped())
@@ -86,15 +73,25 @@ impl Drop for Peers {
     }
 }
 
-fn versions(python: &PathBuf) -> Result<Vec<String>> {
-    let script = "import sys, importlib.metadata as m\n\
-                  for name in sys.argv[1:]: print(name, m.version(name))";
-    let output = Command::new(python)
-        .args(["-c", script])
-        .args(PACKAGES)
-        .output()
-        .context("cannot run Python")?;
-    ensure!(output.status.success(), "a package is not there");
-    let text = String::from_utf8(output.stdout)?;
-    Ok(text.lines().map(str::to_owned).collect())
+/// The Python of a virtual environment with the packages.
+fn environment(root: &Path) -> Result<PathBuf> {
+    let folder = root.join("target/bench/venv");
+    let status = Command::new(env!("CARGO"))
+        .args(["xtask", "venv"])
+        .args([folder.as_path(), &root.join(REQUIREMENTS)])
+        .current_dir(root)
+        .status()
+        .context("cannot run cargo xtask")?;
+    ensure!(status.success(), "the peers cannot be installed");
+    let bin = if cfg!(windows) { "Scripts" } else { "bin" };
+    Ok(folder.join(bin).join("python"))
+}
+
+/// Names and versions: what the requirements pin.
+fn versions(root: &Path) -> Result<Vec<String>> {
+    let text = std::fs::read_to_string(root.join(REQUIREMENTS))?;
+    let pinned = text.lines().filter_map(|line| line.split_once("=="));
+    Ok(pinned
+        .map(|(name, version)| format!("{name} {version}"))
+        .collect())
 }

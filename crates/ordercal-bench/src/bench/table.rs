@@ -162,7 +162,7 @@ impl Table {
     /// Writes `results.md` and `ratios.svg` into a folder.
     pub fn write(&self, folder: &Path) -> Result<()> {
         let mut text = format!(
-            "# Results\nWritten by `cargo xtask bench --peers`: medians of {} runs, peers and ordercal in turns, on {} \
+            "# Results\nWritten by `cargo measure bench --peers`: medians of {} runs, peers and ordercal in turns, on {} \
              threads. Matrix products reach {:.0} GFLOP/s here, reading memory {:.0} GB/s; \"of the limit\" is how \
              much of that we use. A result is the NLL that a fit reached, or a metric's value.\n\n\
              ![Ratios](ratios.svg)\n\n",

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: ordercal and its peers on the same work, in turns.
+//! `cargo measure bench`: ordercal and its peers on the same work, in turns.
 
 mod data;
 mod limits;
@@ -6,10 +6,10 @@ mod peers;
 mod table;
 mod works;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use data::Set;
 use limits::Limits;
@@ -17,46 +17,50 @@ use peers::Peers;
 use table::{Line, Table};
 use works::Work;
 
-/// What was asked for.
-pub struct Settings {
-    /// Whether to run the peers, too.
-    pub peers: bool,
-    /// How often each side runs.
-    pub repeats: usize,
-    /// Only work whose name contains this.
-    pub only: Option<String>,
-    /// A folder of bundles to work on instead of generated data.
-    pub bundles: Option<PathBuf>,
+/// With --peers and without --only or DIR, also writes benchmarks/results.md and its chart.
+#[derive(clap::Args)]
+pub struct Args {
+    /// A folder of bundles *.npz to work on instead of generated data
+    #[arg(value_name = "DIR")]
+    bundles: Option<PathBuf>,
+    /// Run other packages on the same work, in turns with ordercal; they are installed below target/
+    #[arg(long)]
+    peers: bool,
+    /// How often each side runs
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    repeats: u16,
+    /// Only work whose name contains this
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
 }
 
 /// Runs everything, prints it, and writes `benchmarks/results.md` and its chart if it was the whole of it.
-pub fn run(settings: &Settings) -> Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
-    let root = root.context("xtask lies in the workspace")?;
+pub fn run(args: &Args) -> Result<()> {
+    let root = crate::root();
     let folder = root.join("target/bench");
     // First: the peers take a moment to import all that they need.
     let limits = Limits::measure();
-    let mut peers = match settings.peers {
+    let mut peers = match args.peers {
         true => Some(Peers::start(root)?),
         false => None,
     };
     let versions = peers.as_ref().map_or(Vec::new(), |p| p.versions.clone());
-    let mut table = Table::new(&limits, versions, settings.repeats);
+    let mut table = Table::new(&limits, versions, args.repeats.into());
     println!("{}", table.heading());
-    match &settings.bundles {
+    match &args.bundles {
         None => {
             let works = works::all();
             let mut last: Option<Set> = None;
-            for work in works.iter().filter(|w| settings.wants(w)) {
+            for work in works.iter().filter(|w| args.wants(w)) {
                 let there = last.take().filter(|set| set.size() == work.size);
                 let set = match there {
                     Some(set) => set,
                     None => Set::generate(work.size, &folder)?,
                 };
-                table.add(settings.measure(work, &set, peers.as_mut())?);
+                table.add(args.measure(work, &set, peers.as_mut())?);
                 last = Some(set);
             }
-            if settings.peers && settings.only.is_none() {
+            if args.peers && args.only.is_none() {
                 table.write(&root.join("benchmarks"))?;
             }
         }
@@ -65,8 +69,8 @@ pub fn run(settings: &Settings) -> Result<()> {
                 let set = Set::load(&bundle, &folder)?;
                 println!("{}", bundle.display());
                 for work in works::on_bundles(set.size()) {
-                    if settings.wants(&work) {
-                        table.add(settings.measure(&work, &set, peers.as_mut())?);
+                    if args.wants(&work) {
+                        table.add(args.measure(&work, &set, peers.as_mut())?);
                     }
                 }
             }
@@ -75,7 +79,7 @@ pub fn run(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-impl Settings {
+impl Args {
     fn wants(&self, work: &Work) -> bool {
         let wanted = |part: &String| work.name.contains(part.as_str());
         self.only.as_ref().is_none_or(wanted)

@@ -1,62 +1,88 @@
-//! `cargo xtask scaling`: how the time of a fit grows with rows, classes and threads, and the memory it takes.
+//! `cargo measure scaling`: how the time of a fit grows with rows, classes and threads, and the memory it takes.
 
-use std::path::Path;
-use std::process::Command;
+use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use ordercal::optim::Adam;
-use ordercal::{Dataset, Diag, Method, Oi, Op, Svs, Ts};
+use ordercal::{Dataset, Diag, Method, Oi, Op, Svs, Ts, Uncalibrated};
+use ordercal_io::SavedModel;
 use ordercal_report::{LineFigure, LinePanel, LinePoint, LineSeries, Theme};
 use ordercal_testkit::rows::overconfident_data;
 
-/// Sizes that a method would take longer than this for are left out.
+use crate::speed;
+
+/// Writes scaling.md and its figures.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The folder they go to
+    #[arg(value_name = "DIR", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs"))]
+    folder: PathBuf,
+}
+
+/// Sizes that are expected to take longer than this many seconds are left out.
 const PATIENCE: f64 = 15.0;
 
+/// Most methods in a panel of the figure: as many as there are colours that can be told apart.
+const PANEL: usize = 7;
+
 /// What grows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Axis {
+    Rows,
+    Classes,
+}
+
 struct Sweep {
     name: &'static str,
+    axis: Axis,
     sizes: [usize; 4],
-    of: fn(usize) -> (usize, usize),
     file: &'static str,
 }
 
 const SWEEPS: [Sweep; 2] = [
     Sweep {
         name: "rows of 10 classes",
+        axis: Axis::Rows,
         sizes: [1000, 10_000, 100_000, 1_000_000],
-        of: |rows| (rows, 10),
         file: "scaling_rows.svg",
     },
     Sweep {
         name: "classes, 2000 rows",
+        axis: Axis::Classes,
         sizes: [10, 100, 1000, 10_000],
-        of: |classes| (2000, classes),
         file: "scaling_classes.svg",
     },
 ];
 
-/// The methods, as they are drawn.
-const PANELS: [(&str, &[&str]); 3] = [
-    (
-        "order kept",
-        &["ts", "ets", "diag", "oi", "op", "svs+order", "auto"],
-    ),
-    (
-        "linear maps",
-        &["vs", "svs", "sms", "ms-odir", "dir-odir", "unconstrained"],
-    ),
-    (
-        "class by class",
-        &["platt", "beta", "isotonic", "histogram", "bbq"],
-    ),
-];
+/// Every method that fits anything, and one projection: the order-preserving ones, then the free ones.
+fn panels() -> Vec<(String, Vec<Method>)> {
+    let uncalibrated = Method::from(Uncalibrated::default());
+    let methods = Method::all().into_iter().filter(|m| *m != uncalibrated);
+    let (mut kept, free): (Vec<Method>, Vec<Method>) = methods.partition(Method::promises_order);
+    kept.push(Method::from(Svs::default()).keep_order());
+    let named = |name: &str, methods: Vec<Method>| {
+        let panels = methods.len().div_ceil(PANEL);
+        let size = methods.len().div_ceil(panels);
+        let chunks = methods.chunks(size).enumerate().map(|(place, chunk)| {
+            let name = match panels {
+                1 => name.to_owned(),
+                _ => format!("{name} ({} of {panels})", place + 1),
+            };
+            (name, chunk.to_vec())
+        });
+        chunks.collect::<Vec<_>>()
+    };
+    [named("order-preserving", kept), named("free", free)].concat()
+}
 
 /// Measures everything; writes `scaling.md` and its figures into a folder.
-pub fn run(folder: &Path) -> Result<()> {
+pub fn run(Args { folder }: &Args) -> Result<()> {
     let mut text = format!(
-        "# How the time of a fit grows\nWritten by `cargo xtask scaling`: seconds of one fit with a method's default \
-         settings on generated logits, {} threads. \"–\" stands for what would take longer than {PATIENCE:.0} s.\n",
+        "# How the time of a fit grows\nWritten by `cargo measure scaling`: seconds of one fit with a method's default \
+         settings on generated logits, {} threads. \"–\" stands for what is expected to take longer than \
+         {PATIENCE:.0} s. \"Last growth\" compares the last two sizes: the seconds, and the passes over the data, \
+         whose number depends on the data.\n",
         rayon::current_num_threads()
     );
     for sweep in SWEEPS {
@@ -88,20 +114,23 @@ impl Sweep {
         let heading = [
             vec!["method".to_owned()],
             sizes,
-            vec!["last growth".to_owned(), "of which passes".to_owned()],
+            ["last growth", "of passes", "passes"]
+                .map(str::to_owned)
+                .to_vec(),
         ]
         .concat();
         let mut table = row(heading.clone()) + &row(vec!["---".to_owned(); heading.len()]);
         println!("{}", heading.join("\t"));
-        let data = self.sizes.map(|size| {
-            let (rows, classes) = (self.of)(size);
-            overconfident_data(rows, classes, 1)
+        let data = self.sizes.map(|size| match self.axis {
+            Axis::Rows => overconfident_data(size, 10, 1),
+            Axis::Classes => overconfident_data(2000, size, 1),
         });
-        let mut panels = Vec::new();
-        for (name, methods) in PANELS {
+        let mut drawn = Vec::new();
+        for (name, methods) in panels() {
             let mut series = Vec::new();
-            for (slot, key) in methods.iter().enumerate() {
-                let times = self.times(&Method::from_key(key)?, &data)?;
+            for (slot, method) in methods.iter().enumerate() {
+                let key = method.key();
+                let times = self.times(method, &data)?;
                 let shown = times
                     .iter()
                     .map(|t| t.map_or("–".to_owned(), |t| seconds(t.seconds)));
@@ -113,7 +142,9 @@ impl Sweep {
                     ],
                     _ => vec!["–".to_owned(); 2],
                 };
-                let cells = [vec![(*key).to_owned()], shown.collect(), growth].concat();
+                let passes = known.iter().map(|took| took.passes.to_string());
+                let passes = vec![passes.collect::<Vec<_>>().join(", ")];
+                let cells = [vec![key.to_owned()], shown.collect(), growth, passes].concat();
                 println!("{}", cells.join("\t"));
                 table += &row(cells);
                 let points = self
@@ -128,12 +159,12 @@ impl Sweep {
                         repetitions: 1,
                     });
                 series.push(LineSeries {
-                    name: (*key).to_owned(),
+                    name: key.to_owned(),
                     slot: slot + 1,
                     points: points.collect(),
                 });
             }
-            panels.push(LinePanel {
+            drawn.push(LinePanel {
                 name: format!("{name}: seconds"),
                 series,
             });
@@ -145,14 +176,15 @@ impl Sweep {
             logarithmic: true,
             logarithmic_y: true,
             x_ticks: ticks.to_vec(),
-            panels,
+            panels: drawn,
             note: format!("default settings, {} threads", rayon::current_num_threads()),
         };
         Ok((table, figure))
     }
 
-    /// Seconds for each size, as far as patience goes.
+    /// What a fit of each size took, as far as patience goes.
     fn times(&self, method: &Method, data: &[Dataset<'_>]) -> Result<Vec<Option<Took>>> {
+        let quadratic = self.axis == Axis::Classes && quadratic_in_classes(method)?;
         let mut times = Vec::new();
         let mut expected = 0.0;
         for data in data {
@@ -161,18 +193,22 @@ impl Sweep {
                 continue;
             }
             let took = median(method, data)?;
-            // Matrices have a hundred times the weights for ten times the classes; with few, that is not what counts.
-            let matrix = matches!(method.key(), "sms" | "ms-odir" | "dir-odir" | "auto");
-            let steep = self.of_classes() && matrix && data.classes() >= 100;
+            // With few classes the rows cost more than the matrix does.
+            let steep = quadratic && data.classes() >= 100;
             expected = took.seconds * if steep { 100.0 } else { 10.0 };
             times.push(Some(took));
         }
         Ok(times)
     }
+}
 
-    fn of_classes(&self) -> bool {
-        (self.of)(10).1 == 10 && (self.of)(100).1 == 100
-    }
+/// Whether a method's models hold a matrix of classes by classes: then one of twice the classes has four times the size.
+fn quadratic_in_classes(method: &Method) -> Result<bool> {
+    let size = |classes: usize| -> Result<f64> {
+        let fitted = method.fit(&overconfident_data(400, classes, 1))?;
+        Ok(SavedModel::new(method.clone(), fitted).to_bytes().len() as f64)
+    };
+    Ok(size(80)? > 3.0 * size(40)?)
 }
 
 /// What a fit took.
@@ -211,27 +247,28 @@ fn seconds(value: f64) -> String {
 
 const LARGE: (usize, usize) = (25_000, 1000);
 
-fn epochs(count: usize) -> Adam {
-    Adam::default().with_epochs(count)
-}
-
-/// One thread against all of them.
-fn threads() -> Result<String> {
-    let data = overconfident_data(LARGE.0, LARGE.1, 1);
+/// What threads and memory are measured with; networks are trained for some epochs only.
+fn large_methods(epochs: usize) -> [Method; 5] {
     let hidden = [150, 150];
-    let methods: [Method; 5] = [
+    let adam = Adam::default().with_epochs(epochs);
+    [
         Ts::default().into(),
         Diag::default().into(),
         Svs::default().into(),
         Oi::default()
             .with_hidden(&hidden)
-            .with_optimizer(epochs(3))
+            .with_optimizer(adam.clone())
             .into(),
         Op::default()
             .with_hidden(&hidden)
-            .with_optimizer(epochs(3))
+            .with_optimizer(adam)
             .into(),
-    ];
+    ]
+}
+
+/// One thread against all of them.
+fn threads() -> Result<String> {
+    let data = overconfident_data(LARGE.0, LARGE.1, 1);
     let all = rayon::current_num_threads();
     let mut text = format!(
         "A fit of {} × {}, seconds (`oi` and `op`: hidden 150,150, 3 epochs).\n\n\
@@ -239,7 +276,7 @@ fn threads() -> Result<String> {
         LARGE.0, LARGE.1
     );
     let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
-    for method in methods {
+    for method in large_methods(3) {
         let mut ratios = Vec::new();
         // In turns, so that a busy moment of the machine hits both.
         for _ in 0..3 {
@@ -267,40 +304,51 @@ fn timed(method: &Method, data: &Dataset<'_>) -> Result<f64> {
     Ok(begin.elapsed().as_secs_f64())
 }
 
-/// The most memory of a fit, each in a process of its own.
+/// The peak memory of a fit, each in a process of its own.
 fn memory() -> Result<String> {
-    let input = (LARGE.0 * LARGE.1 * 4) as f64 / 1e6;
+    let input = (LARGE.0 * LARGE.1 * 4) as f64;
     let mut text = format!(
-        "The most memory that a process with a fit of {} × {} has held, the {input:.0} MB of logits included.\n\n\
+        "Peak memory of a process with a fit of {} × {}, the {:.0} MB of logits included.\n\n\
          | method | MB | times the logits |\n|---|---|---|\n",
-        LARGE.0, LARGE.1
+        LARGE.0,
+        LARGE.1,
+        input / 1e6
     );
-    let network = |key: &str| {
-        format!(
-            r#"{{"method": "{key}", "hidden": [150, 150], "optimizer": {{"kind": "adam", "epochs": 1}}}}"#
-        )
-    };
-    let methods = [
-        "ts".to_owned(),
-        "diag".to_owned(),
-        "svs".to_owned(),
-        network("oi"),
-        network("op"),
-    ];
-    for method in methods {
-        let output = Command::new(std::env::current_exe()?)
-            .args(["speed", "--method", &method])
-            .output()?;
-        ensure!(output.status.success(), "cannot measure {method}");
-        let line = String::from_utf8(output.stdout)?;
-        let last = line.lines().last().context("a line of figures")?;
-        let megabytes = last.split(',').rev().nth(1).context("the memory")?.trim();
-        let megabytes: f64 = megabytes.trim_end_matches(" MB").parse()?;
-        let megabytes = megabytes * 1.048_576;
-        let key = last.split_whitespace().next().unwrap_or_default();
-        let line = format!("| {key} | {megabytes:.0} | {:.1}× |\n", megabytes / input);
+    for method in large_methods(1) {
+        let cost = speed::in_own_process(&method, LARGE)?;
+        let line = format!(
+            "| {} | {:.0} | {:.1}× |\n",
+            cost.method,
+            cost.peak_bytes / 1e6,
+            cost.peak_bytes / input
+        );
         print!("{line}");
         text += &line;
     }
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_method_is_in_one_panel() {
+        let panels = panels();
+        let shown = panels.iter().flat_map(|(_, methods)| methods);
+        let shown: Vec<&str> = shown.map(Method::key).collect();
+        for method in Method::all() {
+            let times = shown.iter().filter(|key| **key == method.key()).count();
+            assert_eq!(times, usize::from(method.key() != "uncalibrated"));
+        }
+        assert!(panels.iter().all(|(_, methods)| methods.len() <= PANEL));
+    }
+
+    #[test]
+    fn matrices_are_told_from_vectors() {
+        let quadratic = |key: &str| quadratic_in_classes(&Method::from_key(key).unwrap()).unwrap();
+        assert!(quadratic("ms-odir"));
+        assert!(!quadratic("svs"));
+        assert!(!quadratic("ts"));
+    }
 }

@@ -40,7 +40,7 @@ impl Set {
     }
 
     fn new(data: Dataset<'static>, folder: PathBuf) -> Result<Self> {
-        let model = Model::from(UncalibratedModel::new(data.classes()));
+        let model = Model::from(UncalibratedModel::new(data.classes())?);
         let probs = model.apply::<f32>(data.scores(), ScoreKind::Probs)?;
         std::fs::create_dir_all(&folder).context("cannot make a folder for the data")?;
         let set = Self {
