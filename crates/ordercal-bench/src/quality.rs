@@ -173,12 +173,12 @@ mod tests {
 
     #[test]
     fn projections_are_those_of_the_reference() {
-        let keys = |reference: &Value| -> Vec<&str> {
-            all_methods(reference).iter().map(Method::key).collect()
+        let keys = |reference: &Value| -> Vec<String> {
+            all_methods(reference).iter().map(|m| m.key().to_owned()).collect()
         };
-        let all: Vec<&str> = Method::all().iter().map(Method::key).collect();
+        let all: Vec<String> = Method::all().iter().map(|m| m.key().to_owned()).collect();
         assert_eq!(keys(&Value::Null), all);
         let reference = json!({"note": "text", "a": {"sms+order": {"nll": 1.0}}});
-        assert_eq!(keys(&reference), [&all[..], &["sms+order"]].concat());
+        assert_eq!(keys(&reference), [&all[..], &["sms+order".to_owned()]].concat());
     }
 }
