@@ -15,7 +15,7 @@ FIXTURE = ROOT / "tests" / "data" / "compare" / "small.json"
 
 
 def bundle(name: str) -> tuple[Any, Any, Any, Any]:
-    with np.load(ROOT / "demo" / f"{name}.npz") as arrays:
+    with np.load(ROOT / "crates/ordercal-cli/demo" / f"{name}.npz") as arrays:
         parts = ("calib_logits", "calib_labels", "test_logits", "test_labels")
         one, two, three, four = (arrays[part] for part in parts)
     return one, two, three, four

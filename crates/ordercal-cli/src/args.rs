@@ -7,6 +7,7 @@ mod plot;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ordercal::ScoreKind;
 use ordercal::select::Effort;
@@ -111,29 +112,14 @@ pub struct DataArgs {
     #[arg(long, value_name = "FILE", requires = "logits")]
     pub labels: Option<PathBuf>,
     /// The kind of the scores, if their name in the file does not tell it [default: logits]
-    #[arg(long, value_name = "KIND")]
-    pub kind: Option<KindArg>,
+    #[arg(long, value_name = "KIND", value_parser = kind_parser())]
+    pub kind: Option<ScoreKind>,
 }
 
-/// The kind of scores.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum KindArg {
-    /// The outputs of a network before the softmax.
-    Logits,
-    /// Logarithms of probabilities.
-    LogProbs,
-    /// Probabilities.
-    Probs,
-}
-
-impl From<KindArg> for ScoreKind {
-    fn from(kind: KindArg) -> Self {
-        match kind {
-            KindArg::Logits => Self::Logits,
-            KindArg::LogProbs => Self::LogProbs,
-            KindArg::Probs => Self::Probs,
-        }
-    }
+/// Parses a kind of scores by its key.
+fn kind_parser() -> impl TypedValueParser<Value = ScoreKind> {
+    let kinds = ScoreKind::ALL.map(|kind| PossibleValue::new(kind.key()).help(kind.to_string()));
+    PossibleValuesParser::new(kinds).map(|key| key.parse().expect("the key is listed"))
 }
 
 /// The float type of an output file.
@@ -238,8 +224,8 @@ pub struct ApplyArgs {
     #[arg(long, help = help::output(), short, value_name = "OUT")]
     pub output: PathBuf,
     /// The kind of scores to write
-    #[arg(long = "as", value_name = "KIND", default_value = "probs")]
-    pub output_kind: KindArg,
+    #[arg(long = "as", value_name = "KIND", value_parser = kind_parser(), default_value = "probs")]
+    pub output_kind: ScoreKind,
     /// The float type to write
     #[arg(long, value_name = "TYPE", default_value = "f32")]
     pub dtype: DtypeArg,
@@ -302,8 +288,8 @@ pub struct ExportArgs {
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
     /// The kind of the graph's input scores
-    #[arg(long, value_name = "KIND", default_value = "logits")]
-    pub kind: KindArg,
+    #[arg(long, value_name = "KIND", value_parser = kind_parser(), default_value = "logits")]
+    pub kind: ScoreKind,
 }
 
 /// `inspect`.
@@ -316,6 +302,6 @@ pub struct InspectArgs {
     #[arg(value_name = "MODEL|DATA")]
     pub target: OsString,
     /// The kind of the scores, if their name in the file does not tell it [default: logits]
-    #[arg(long, value_name = "KIND")]
-    pub kind: Option<KindArg>,
+    #[arg(long, value_name = "KIND", value_parser = kind_parser())]
+    pub kind: Option<ScoreKind>,
 }

@@ -29,7 +29,6 @@ pub struct DataInput {
 impl DataInput {
     /// Checks the arguments. Of a bundle without a named split, `preferred` is used.
     pub fn resolve(args: &DataArgs, preferred: &str) -> Result<Self> {
-        let kind = args.kind.map(ScoreKind::from);
         let files = match (&args.data, &args.logits, &args.labels) {
             // clap accepts this, because DATA conflicts with the --logits that --labels requires.
             (Some(_), _, Some(_)) => {
@@ -44,7 +43,7 @@ impl DataInput {
         };
         Ok(Self {
             files,
-            kind,
+            kind: args.kind,
             class_names: None,
         })
     }
@@ -102,11 +101,7 @@ impl DataInput {
 }
 
 fn with_split(data: DataRef, preferred: &str) -> Result<DataRef> {
-    let bundle = matches!(
-        Format::of(data.path())?,
-        Format::Npz | Format::Safetensors | Format::Pickle
-    );
-    if data.split().is_some() || !bundle {
+    if data.split().is_some() || !Format::of(data.path())?.has_splits() {
         return Ok(data);
     }
     let found = inspect(data.path())?

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use ordercal::compare::{self, Measured, Measures, changed_predictions};
 use ordercal::metrics::{Metric, MetricOptions, MetricState, Predictions, percentile_interval};
-use ordercal::{Dataset, Model, ScoreKind, UncalibratedModel};
+use ordercal::models::UncalibratedModel;
+use ordercal::{Dataset, Model, ScoreKind};
 use serde_json::{Map, Value, json};
 
 use crate::printer;
@@ -74,7 +75,7 @@ pub fn evaluate_in_memory(
     models: &[(String, &Model)],
     measures: &Measures,
 ) -> Result<Vec<Evaluation>> {
-    let scores = Model::from(UncalibratedModel::new(data.classes()));
+    let scores = Model::from(UncalibratedModel::new(data.classes())?);
     let models = models.iter().map(|(name, model)| (name.as_str(), *model));
     let all = std::iter::once(("uncalibrated", &scores)).chain(models);
     let evaluate = |(name, model): (&str, &Model)| {

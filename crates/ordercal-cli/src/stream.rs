@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn one_pass_gives_what_the_rows_in_memory_give() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../demo/letters.npz");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/demo/letters.npz");
         let data = DataRef::new(path).with_split("test");
         let options = ReadOptions::default().with_labels(LabelNeed::Required);
         let loaded = LoadedData::read(&data, options.clone()).unwrap();

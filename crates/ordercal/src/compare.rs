@@ -26,14 +26,16 @@ use std::collections::BTreeMap;
 
 use ndarray::ArrayView2;
 
-use crate::calibrate::{Method, Model, Uncalibrated};
 use crate::data::{Dataset, ScoreKind};
 use crate::error::{Error, Result};
+use crate::methods::listed::Uncalibrated;
 use crate::metrics::{
     Binning, BootstrapOptions, Metric, MetricOptions, Predictions, Reliability, Target, evaluate,
     resampled,
 };
+use crate::models::Model;
 use crate::rank::argmax;
+use crate::registry::Method;
 
 /// The keys of what is compared if nobody says: those that keep the order, then the main free ones.
 pub const METHODS: [&str; 14] = [
@@ -78,9 +80,9 @@ pub fn line_up(methods: impl IntoIterator<Item = Method>) -> Result<Vec<Method>>
             None => found.push(method),
             Some(known) if *known == method => {}
             Some(_) => {
-                return Err(Error::InvalidParameter {
-                    name: "methods",
-                    value: method.key().to_owned(),
+                return Err(Error::InvalidArgument {
+                    argument: "methods",
+                    found: format!("`{}` twice with different settings", method.key()),
                     expected: "each method with one choice of settings",
                 });
             }
@@ -212,8 +214,8 @@ pub fn changed_predictions(data: &Dataset<'_>, probs: ArrayView2<'_, f64>) -> us
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calibrate::{Ts, Vs};
     use crate::data::Scores;
+    use crate::methods::listed::{Oi, Ts, Vs};
     use ndarray::{Array2, array};
 
     #[test]
@@ -230,11 +232,11 @@ mod tests {
         let asked = ["vs", "ts", "uncalibrated", "vs"];
         assert_eq!(of(&asked), ["uncalibrated", "vs", "ts"]);
         assert_eq!(of(&METHODS), METHODS);
-        let oi = crate::calibrate::Oi::default();
+        let oi = Oi::default();
         let twice = [Method::from(oi.clone()), oi.with_hidden(&[3]).into()];
         let refused = line_up(twice).unwrap_err();
         assert!(
-            matches!(&refused, Error::InvalidParameter { name: "methods", value, .. } if value == "oi"),
+            matches!(&refused, Error::InvalidArgument { argument: "methods", found, .. } if found.contains("`oi`")),
             "{refused:?}"
         );
     }

@@ -23,13 +23,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::calibrate::Method;
 use crate::compare::{Measures, measure};
 use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::metrics::{Metric, MetricOptions};
+use crate::registry::Method;
 use crate::rng::Rng;
-use crate::traits::Watch;
+use crate::watch::Watch;
 
 /// The shares of the calibration rows, in tenths.
 const TENTHS: std::ops::RangeInclusive<usize> = 1..=10;
@@ -79,11 +79,7 @@ impl FromStr for CurveAxis {
 
     fn from_str(key: &str) -> Result<Self> {
         let found = Self::ALL.into_iter().find(|axis| axis.key() == key);
-        found.ok_or_else(|| Error::InvalidParameter {
-            name: "over",
-            value: key.to_owned(),
-            expected: "calib-size or odir-lambda",
-        })
+        found.ok_or_else(|| Error::invalid("over", key, "calib-size or odir-lambda"))
     }
 }
 
@@ -163,11 +159,11 @@ fn with_lambda(method: &Method, lambda: f64) -> Result<Method> {
         Method::MsOdir(given) => Ok(given.clone().with_lambda(lambda).into()),
         Method::DirOdir(given) => Ok(given.clone().with_lambda(lambda).into()),
         Method::Uncalibrated(_) => Ok(method.clone()),
-        other => Err(Error::InvalidParameter {
-            name: "methods",
-            value: other.key().to_owned(),
-            expected: "ms-odir or dir-odir, which have an off-diagonal penalty",
-        }),
+        other => Err(Error::invalid(
+            "methods",
+            other.key(),
+            "ms-odir or dir-odir, which have an off-diagonal penalty",
+        )),
     }
 }
 

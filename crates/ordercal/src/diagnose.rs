@@ -15,9 +15,9 @@
 
 use std::fmt;
 
-use crate::calibrate::Model;
 use crate::data::{Dataset, ScoreKind, Scores};
-use crate::traits::FitReport;
+use crate::methods::FitReport;
+use crate::models::Model;
 
 /// How many rows per class a fit should have.
 const ROWS_PER_CLASS: usize = 10;
@@ -120,7 +120,7 @@ pub fn check_model(model: &Model, report: &FitReport) -> Vec<Warning> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calibrate::Method;
+    use crate::registry::Method;
     use ndarray::Array2;
 
     fn data(kind: ScoreKind, rows: usize, labels: &[u32]) -> Dataset<'static> {

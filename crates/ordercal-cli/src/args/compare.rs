@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
+use ordercal::ScoreKind;
 use ordercal::compare::RESAMPLES;
 
-use super::{KindArg, SearchEffort};
+use super::{SearchEffort, kind_parser};
 use crate::help;
 
 /// `compare`.
@@ -43,8 +44,8 @@ pub struct CompareArgs {
     #[arg(long, value_name = "B", default_value_t = RESAMPLES)]
     pub bootstrap: usize,
     /// The kind of the scores, if their name in the file does not tell it [default: logits]
-    #[arg(long, value_name = "KIND")]
-    pub kind: Option<KindArg>,
+    #[arg(long, value_name = "KIND", value_parser = kind_parser())]
+    pub kind: Option<ScoreKind>,
     /// A folder for all results; created if needed
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

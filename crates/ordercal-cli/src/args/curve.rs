@@ -3,10 +3,12 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use ordercal::ScoreKind;
 use ordercal::curve::CurveAxis;
 
-use super::KindArg;
+use super::kind_parser;
 use crate::help;
 
 /// `curve`.
@@ -24,8 +26,8 @@ pub struct CurveArgs {
     #[arg(value_name = "BUNDLE")]
     pub bundle: OsString,
     /// What varies along the curve
-    #[arg(long, value_name = "AXIS")]
-    pub over: AxisArg,
+    #[arg(long, value_name = "AXIS", value_parser = axis_parser())]
+    pub over: CurveAxis,
     /// Methods.
     #[arg(long, help = help::curve_methods(), value_name = "KEYS", value_delimiter = ',')]
     pub methods: Option<Vec<String>>,
@@ -41,27 +43,15 @@ pub struct CurveArgs {
     #[arg(long, value_name = "N")]
     pub seeds: Option<std::num::NonZeroU64>,
     /// The kind of the scores, if their name in the file does not tell it [default: logits]
-    #[arg(long, value_name = "KIND")]
-    pub kind: Option<KindArg>,
+    #[arg(long, value_name = "KIND", value_parser = kind_parser())]
+    pub kind: Option<ScoreKind>,
     /// A folder for the data and the figure; created if needed
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
 
-/// What varies along the curve.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum AxisArg {
-    /// The share of the calibration rows.
-    CalibSize,
-    /// The off-diagonal penalty of the ODIR methods.
-    OdirLambda,
-}
-
-impl From<AxisArg> for CurveAxis {
-    fn from(axis: AxisArg) -> Self {
-        match axis {
-            AxisArg::CalibSize => Self::CalibSize,
-            AxisArg::OdirLambda => Self::OdirLambda,
-        }
-    }
+/// Parses an axis by its key.
+fn axis_parser() -> impl TypedValueParser<Value = CurveAxis> {
+    let keys = CurveAxis::ALL.map(CurveAxis::key);
+    PossibleValuesParser::new(keys).map(|key| key.parse().expect("the key is listed"))
 }

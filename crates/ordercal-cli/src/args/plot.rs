@@ -4,10 +4,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use ordercal::ScoreKind;
 use ordercal::metrics::Binning;
 use ordercal_report::Theme;
 
-use super::{DataArgs, KindArg};
+use super::{DataArgs, kind_parser};
 
 /// `plot`.
 #[derive(Debug, Args)]
@@ -165,8 +166,8 @@ pub struct CountedArgs {
     #[arg(long, value_name = "DATA")]
     pub data: Option<OsString>,
     /// The kind of the scores, if their name in the file does not tell it [default: logits]
-    #[arg(long, value_name = "KIND", requires = "data")]
-    pub kind: Option<KindArg>,
+    #[arg(long, value_name = "KIND", requires = "data", value_parser = kind_parser())]
+    pub kind: Option<ScoreKind>,
 }
 
 /// `plot transform`.

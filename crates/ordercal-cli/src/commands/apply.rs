@@ -1,7 +1,6 @@
 //! `ordercal apply`: calibrates scores chunk by chunk.
 
 use anyhow::Result;
-use ordercal::ScoreKind;
 use ordercal_io::{Format, LabelNeed, OutputSpec, OutputType, ScoreWriter};
 use serde_json::json;
 
@@ -15,10 +14,7 @@ use ordercal_io::SavedModel;
 pub fn run(args: &ApplyArgs, printer: Printer) -> Result<Exit> {
     let saved = SavedModel::load(&args.model)?;
     let mut reader = DataInput::resolve(&args.data, "test")?.open(LabelNeed::Ignored)?;
-    let (kind, dtype) = (
-        ScoreKind::from(args.output_kind),
-        OutputType::from(args.dtype),
-    );
+    let (kind, dtype) = (args.output_kind, OutputType::from(args.dtype));
     let mut spec = OutputSpec::new(kind, reader.classes()).with_dtype(dtype);
     let known = if Format::of_output(&args.output)?.needs_row_count() {
         Some(reader.count_rows()?)

@@ -3,7 +3,6 @@
 mod output;
 
 use anyhow::{Result, bail};
-use ordercal::ScoreKind;
 use ordercal::Unwatched;
 use ordercal::curve::{CurveAxis, CurvePoint, plan};
 use ordercal::metrics::Metric;
@@ -39,7 +38,7 @@ pub struct CurveResult {
 
 /// Runs the command.
 pub fn run(args: &CurveArgs, common: &Common, printer: Printer) -> Result<Exit> {
-    let axis = CurveAxis::from(args.over);
+    let axis = args.over;
     let metrics = metrics_of(Some(&args.metrics))?;
     let keys = args.methods.clone().unwrap_or_else(|| {
         let defaults = axis.default_methods().iter();
@@ -54,7 +53,7 @@ pub fn run(args: &CurveArgs, common: &Common, printer: Printer) -> Result<Exit> 
     let seeds: Vec<u64> = (0..count).map(|i| first.wrapping_add(i)).collect();
     // Planned before the files are read, so that a wrong method is refused at once.
     plan(axis, &methods, 0, &seeds)?;
-    let bundle = Bundle::check_one(&args.bundle, args.kind.map(ScoreKind::from))?;
+    let bundle = Bundle::check_one(&args.bundle, args.kind)?;
     let fits = plan(axis, &methods, bundle.n_calib, &seeds)?;
     let splits = bundle.read()?;
     let (calib, test) = (splits.calib.dataset()?, splits.test.dataset()?);

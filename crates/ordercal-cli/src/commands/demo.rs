@@ -39,12 +39,12 @@ const BUNDLES: [DemoBundle; 2] = [
     DemoBundle {
         name: "fashion_mnist",
         about: "Fashion-MNIST, 10 kinds of clothes",
-        bytes: include_bytes!("../../../../demo/fashion_mnist.npz"),
+        bytes: include_bytes!("../../demo/fashion_mnist.npz"),
     },
     DemoBundle {
         name: "letters",
         about: "letter recognition, 26 letters",
-        bytes: include_bytes!("../../../../demo/letters.npz"),
+        bytes: include_bytes!("../../demo/letters.npz"),
     },
 ];
 

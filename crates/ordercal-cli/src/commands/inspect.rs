@@ -30,7 +30,7 @@ pub fn run(args: &InspectArgs, printer: Printer) -> Result<Exit> {
             },
         }
     }
-    describe_data(&data, args.kind.map(ScoreKind::from), printer)?;
+    describe_data(&data, args.kind, printer)?;
     Ok(Exit::Done)
 }
 

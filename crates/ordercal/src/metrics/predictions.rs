@@ -313,7 +313,7 @@ fn check_probs(row: usize, probs: &[f64]) -> Result<()> {
         row,
         column: largest,
         sum,
-        kind: ScoreKind::Probs,
+        kind: ScoreKind::Probs.to_string(),
     })
 }
 

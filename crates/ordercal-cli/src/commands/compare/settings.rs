@@ -1,7 +1,6 @@
 //! The settings of a comparison.
 
 use anyhow::{Result, anyhow};
-use clap::ValueEnum;
 use ordercal::compare::{METHODS, METRICS, Measures, line_up};
 use ordercal::metrics::{BootstrapOptions, Metric};
 use ordercal::select::{Effort, Search};
@@ -45,8 +44,7 @@ impl ComparisonSettings {
             .with_effort(args.search.into())
             .with_seed(seed);
         search.folds = args.folds;
-        let kind = args.kind.map(ScoreKind::from);
-        let bundles = Bundle::check_all(&args.bundles, kind)?;
+        let bundles = Bundle::check_all(&args.bundles, args.kind)?;
         Ok(Self {
             command: command(args, &methods, &metrics, seed),
             bundles,
@@ -54,7 +52,7 @@ impl ComparisonSettings {
             metrics,
             measures,
             search,
-            kind,
+            kind: args.kind,
             seed,
         })
     }
@@ -164,7 +162,7 @@ fn command(args: &CompareArgs, methods: &[Method], metrics: &[Metric], seed: u64
         words.push(format!("--folds {folds}"));
     }
     if let Some(kind) = args.kind {
-        words.push(format!("--kind {}", name_of(kind)));
+        words.push(format!("--kind {}", kind.key()));
     }
     words.join(" ")
 }
@@ -175,12 +173,6 @@ fn searched(search: &Search) -> String {
         (effort, None) => effort.to_string(),
         (effort, Some(folds)) => format!("{effort}, {folds} folds"),
     }
-}
-
-/// A value as it is typed on the command line.
-fn name_of(value: impl ValueEnum) -> String {
-    let value = value.to_possible_value();
-    value.map_or(String::new(), |value| value.get_name().to_owned())
 }
 
 /// A word quoted for a shell, if needed.

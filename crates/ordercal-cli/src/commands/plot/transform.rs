@@ -127,17 +127,17 @@ pub fn input_of(model: &Model) -> Option<InputKind> {
 /// the members' functions, although the model averages their probabilities.
 pub fn function_of(model: &Model) -> Option<Box<dyn Fn(f64) -> f64 + '_>> {
     let members = members(model);
-    let known = |(_, m): &(f64, &Model)| matches!(m, Model::Diag(_) | Model::Ts(_));
-    if !members.iter().all(known) {
+    if members
+        .iter()
+        .any(|(_, member)| member.function(0.0).is_none())
+    {
         return None;
     }
     Some(Box::new(move |x| {
-        let values = members.iter().map(|(weight, member)| match member {
-            Model::Diag(diag) => weight * diag.function(x),
-            Model::Ts(ts) => weight * x * ts.inverse_temperature(),
-            _ => f64::NAN,
-        });
-        values.sum()
+        let values = members
+            .iter()
+            .map(|(weight, member)| Some(weight * member.function(x)?));
+        values.sum::<Option<f64>>().unwrap_or(f64::NAN)
     }))
 }
 
