@@ -375,7 +375,11 @@ fn a_search_chooses_and_folds_are_averaged() {
     let shown = place.run("inspect m.safetensors --json").ok().json();
     assert_eq!(shown["method"], ranking[0]["method"]);
     let words = place.run(line).ok().stdout;
-    assert!(words.contains("chosen, with a held-out NLL of"), "{words}");
+    assert!(
+        words.contains("chosen by held-out NLL") && words.contains(" with lambda "),
+        "{words}"
+    );
+    assert!(!words.contains("max_iterations"), "not searched: {words}");
 
     place.run("fit d.csv --method ts -o one.safetensors").ok();
     place
