@@ -5,12 +5,12 @@
 //! if they are known, `class_names`. Keys are sorted and there is no time stamp, so that the same fit gives the
 //! same bytes.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use ::safetensors::SafeTensors;
 use ::safetensors::tensor::{Dtype, TensorView};
-use ordercal::{FitReport, Method, Model, ModelParts, TensorValues};
+use ordercal::models::{ModelParts, TensorValues};
+use ordercal::{FitReport, Method, Model};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -82,19 +82,27 @@ impl SavedModel {
     /// # Errors
     /// If the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
-        write_atomically(path, &self.to_bytes())
+        let bytes = self.to_bytes().map_err(|source| Error::Data {
+            path: path.to_path_buf(),
+            split: None,
+            source,
+        })?;
+        write_atomically(path, &bytes)
     }
 
     /// The bytes of the file.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let parts = self.model.to_parts();
+    ///
+    /// # Errors
+    /// If the model is one of the user's own, which cannot be stored.
+    pub fn to_bytes(&self) -> ordercal::Result<Vec<u8>> {
+        let parts = self.model.to_parts()?;
         let mut metadata = Map::new();
         let mut say = |key: &str, value: String| metadata.insert(key.to_owned(), value.into());
         say("format", FORMAT.to_owned());
         say("version", FORMAT_VERSION.to_string());
         say("classes", self.model.classes().to_string());
         say("method", to_json(&self.method));
-        say("model", to_json(&parts));
+        say("model", parts.settings.to_string());
         say("report", to_json(&self.report));
         if let Some(names) = &self.class_names {
             say("class_names", to_json(names));
@@ -102,7 +110,7 @@ impl SavedModel {
         let mut header = Map::new();
         header.insert("__metadata__".to_owned(), metadata.into());
         let mut data = Vec::new();
-        for (name, values) in parts.tensors() {
+        for (name, values) in parts.tensors {
             let start = data.len();
             let (dtype, count) = append(&values, &mut data);
             let offsets = [start, data.len()];
@@ -115,7 +123,7 @@ impl SavedModel {
         let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
         bytes.extend(header);
         bytes.extend(data);
-        bytes
+        Ok(bytes)
     }
 
     /// Reads a model and checks it.
@@ -162,14 +170,17 @@ impl SavedModel {
                 known: FORMAT_VERSION,
             });
         }
-        let mut parts: ModelParts = from_json("model", get("model")?).map_err(damaged)?;
-        let mut arrays = BTreeMap::new();
+        let settings = from_json("model", get("model")?).map_err(damaged)?;
+        let mut arrays = Vec::new();
         for (name, view) in tensors.tensors() {
             let values =
                 values_of(&view).ok_or_else(|| damaged(format!("the type of `{name}`")))?;
-            arrays.insert(name, values);
+            arrays.push((name, values));
         }
-        parts.fill(arrays).map_err(|e| damaged(e.to_string()))?;
+        let parts = ModelParts {
+            settings,
+            tensors: arrays,
+        };
         let model = Model::from_parts(parts).map_err(|e| damaged(e.to_string()))?;
         if get("classes")? != &model.classes().to_string() {
             return Err(damaged(

@@ -142,20 +142,8 @@ impl RowChunk {
 
     /// Turns an error about these rows into one about the file: with its name, and with rows counted from its
     /// start instead of from the start of this chunk.
-    pub fn locate(&self, mut error: ordercal::Error) -> Error {
+    pub fn locate(&self, error: ordercal::Error) -> Error {
         use ordercal::Error as E;
-        match &mut error {
-            E::NanScore { row, .. }
-            | E::ScoreTooLarge { row, .. }
-            | E::NegativeProbability { row, .. }
-            | E::NotNormalised { row, .. }
-            | E::AllMasked { row, .. }
-            | E::LabelOutOfRange { row, .. }
-            | E::LabelMasked { row, .. }
-            | E::InvalidWeight { row, .. }
-            | E::WeightOutOfRange { row, .. } => *row += self.first_row,
-            _ => {}
-        }
         let path = match &error {
             E::LabelOutOfRange { .. } | E::LabelMasked { .. } => &self.labels_path,
             _ => &self.path,
@@ -163,7 +151,7 @@ impl RowChunk {
         Error::Data {
             path: path.clone(),
             split: self.split.clone(),
-            source: error,
+            source: error.offset_rows(self.first_row),
         }
     }
 }

@@ -130,7 +130,7 @@ pub fn sample_rows(classes: usize, kind: ScoreKind, count: usize) -> Vec<f32> {
 mod tests {
     use super::*;
     use crate::onnx_bytes;
-    use ordercal::TsModel;
+    use ordercal::models::TsModel;
 
     #[test]
     fn a_graph_of_another_model_is_refused() {

@@ -1,10 +1,12 @@
 //! One file per form of model: scores in, 64-bit logits out.
 //!
 //! A graph computes in 64 bits what the library computes in 64 bits, and networks in 32 bits as the library
-//! does. To add a form, write its file with an implementation of [`ToGraph`] and name it in [`each_form!`].
+//! does. Every form that the library has must implement [`ToGraph`] in a file here, or
+//! this crate does not compile.
 
 mod chain;
 mod curves;
+mod custom;
 mod diag;
 mod ets;
 mod linear;
@@ -31,12 +33,12 @@ pub trait ToGraph {
     fn to_graph(&self, graph: &mut Graph, scores: &GraphScores) -> Result<Value, OnnxError>;
 }
 
-macro_rules! each_form {
-    ($($form:ident)*) => {
+macro_rules! dispatch {
+    ($($(#[$doc:meta])* $variant:ident($form:ident) $name:literal,)*) => {
         impl ToGraph for Model {
             fn to_graph(&self, graph: &mut Graph, scores: &GraphScores) -> Result<Value, OnnxError> {
                 match self {
-                    $(Self::$form(model) => model.to_graph(graph, scores),)*
+                    $(Self::$variant(model) => model.to_graph(graph, scores),)*
                     _ => Err(OnnxError::NotExportable),
                 }
             }
@@ -44,7 +46,7 @@ macro_rules! each_form {
     };
 }
 
-each_form!(Uncalibrated Ts Ets Diag Network Linear Logistic Curves Ordered Mixture Chain);
+ordercal::for_each_form!(dispatch);
 
 #[cfg(test)]
 mod tests {

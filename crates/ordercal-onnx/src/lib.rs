@@ -9,9 +9,10 @@
 //! on sample rows with ties, masked classes and extreme scores, and must agree with the model.
 //!
 //! ```
-//! use ordercal::{Model, ScoreKind, TsModel};
+//! use ordercal::models::TsModel;
+//! use ordercal::{Model, ScoreKind};
 //!
-//! let model = Model::from(TsModel::new(10, 0.5));
+//! let model = Model::from(TsModel::new(10, 0.5)?);
 //! let bytes = ordercal_onnx::onnx_bytes(&model, ScoreKind::Logits)?;
 //! // Write `bytes` to a file such as `calibrator.onnx`.
 //! assert!(bytes.len() > 100);

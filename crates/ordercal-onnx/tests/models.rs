@@ -1,6 +1,7 @@
 //! Models as ONNX: what every method fits passes the exporter's own check.
 
-use ordercal::{ChainModel, Method, MixtureModel, Model, OrderedModel, Rng, ScoreKind};
+use ordercal::models::{ChainModel, MixtureModel, OrderedModel};
+use ordercal::{Method, Model, Rng, ScoreKind};
 use ordercal_onnx::onnx_bytes;
 use ordercal_testkit::models::wild;
 use ordercal_testkit::rows::overconfident_data;

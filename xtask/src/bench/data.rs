@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use ndarray::Array2;
-use ordercal::{Dataset, Model, ScoreKind, UncalibratedModel};
+use ordercal::models::UncalibratedModel;
+use ordercal::{Dataset, Model, ScoreKind};
 use ordercal_io::{DataRef, OutputSpec, ScoreWriter, load};
 use ordercal_testkit::rows::overconfident_data;
 

@@ -1,6 +1,6 @@
 //! Chains: g(ln softmax(f(x))).
 
-use ordercal::ChainModel;
+use ordercal::models::ChainModel;
 
 use super::ToGraph;
 use crate::OnnxError;

@@ -4,7 +4,7 @@
 //! a comparison for all cells at once. The knots of all curves are in one list, so that curves may differ
 //! in length.
 
-use ordercal::{CurveKind, CurvesModel};
+use ordercal::models::{CurveKind, CurvesModel};
 
 use super::{ToGraph, one_vs_rest};
 use crate::OnnxError;

@@ -1,6 +1,6 @@
 //! One increasing function f̄ for all classes, quadratic between the nodes of an even grid.
 
-use ordercal::DiagModel;
+use ordercal::models::DiagModel;
 
 use super::ToGraph;
 use crate::OnnxError;

@@ -1,6 +1,6 @@
 //! Ensemble temperature scaling: ln(w₁ softmax(βx) + w₂ softmax(x) + w₃ uniform).
 
-use ordercal::EtsModel;
+use ordercal::models::EtsModel;
 
 use super::ToGraph;
 use crate::OnnxError;

@@ -1,6 +1,6 @@
 //! Linear maps: u + uD + b of a row's features u.
 
-use ordercal::{Features, LinearModel};
+use ordercal::models::{Features, LinearModel};
 
 use super::ToGraph;
 use crate::OnnxError;

@@ -1,6 +1,6 @@
 //! A logistic map per class: σ(a ln p − b ln(1 − p) + c).
 
-use ordercal::LogisticModel;
+use ordercal::models::LogisticModel;
 
 use super::{ToGraph, one_vs_rest};
 use crate::OnnxError;

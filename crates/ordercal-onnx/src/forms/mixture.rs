@@ -1,6 +1,6 @@
 //! Mixtures: ln Σ wᵢ softmax(fᵢ(x)) over the members fᵢ.
 
-use ordercal::MixtureModel;
+use ordercal::models::MixtureModel;
 
 use super::ToGraph;
 use crate::OnnxError;

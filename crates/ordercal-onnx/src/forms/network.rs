@@ -1,7 +1,7 @@
 //! Networks: a perceptron on scaled scores. In the order-preserving families its outputs are the multipliers of
 //! the gaps between sorted scores, and the logits are cumulative sums of the multiplied gaps.
 
-use ordercal::{NetworkModel, NetworkParts, Wiring};
+use ordercal::models::{NetworkModel, NetworkParts, Wiring};
 
 use super::ToGraph;
 use crate::OnnxError;

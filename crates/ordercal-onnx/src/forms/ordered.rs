@@ -10,7 +10,7 @@
 //! the last of l and the first of r leaves solved segments unchanged. Classes with equal scores must get equal
 //! results: they are sorted by ascending probability, so that the regression has to pool them.
 
-use ordercal::{OrderedModel, SLIVER};
+use ordercal::models::{OrderedModel, SLIVER};
 
 use super::ToGraph;
 use crate::OnnxError;
@@ -135,7 +135,8 @@ fn level(graph: &mut Graph, half: usize, segments: &Value) -> Value {
 mod tests {
     use super::*;
     use crate::interpreter::{self, Tensor};
-    use ordercal::{Projector, Rng};
+    use ordercal::Rng;
+    use ordercal::models::Projector;
 
     /// Runs the graph of `pool` on rows.
     fn pooled_by_graph(rows: &[Vec<f32>]) -> Vec<f32> {

@@ -1,6 +1,6 @@
 //! Temperature scaling: βx.
 
-use ordercal::TsModel;
+use ordercal::models::TsModel;
 
 use super::ToGraph;
 use crate::OnnxError;

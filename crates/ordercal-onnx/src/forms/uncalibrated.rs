@@ -1,6 +1,6 @@
 //! The identity.
 
-use ordercal::UncalibratedModel;
+use ordercal::models::UncalibratedModel;
 
 use super::ToGraph;
 use crate::OnnxError;
