@@ -13,9 +13,9 @@ import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-METHODS = "uncalibrated ts ets vs ms-odir dir-odir svs sms diag oi op unconstrained".split()
+METHODS = "uncalibrated ts ets vs ms-odir dir-odir svs sms diag oi op unconstrained platt beta isotonic histogram bbq".split()
 METHODS += ["auto", "auto-free", "vs+order", "ms-odir+order", "dir-odir+order", "svs+order", "sms+order", "unconstrained+order"]
-NO_GRAPH = "platt beta isotonic histogram bbq".split()
+METHODS += ["platt+order", "beta+order", "isotonic+order", "histogram+order", "bbq+order"]
 
 
 def session(model: bytes) -> Any:
@@ -121,14 +121,6 @@ def test_other_kinds_of_scores(kind: str, letters: dict[str, NDArray[Any]]) -> N
         expected = est.predict_proba(test)
         assert np.abs(probs - expected).max() <= 1e-5
         assert np.array_equal(probs.argmax(axis=1), expected.argmax(axis=1))
-
-
-@pytest.mark.parametrize("method", NO_GRAPH)
-def test_what_has_no_graph_is_refused(method: str, letters: dict[str, NDArray[Any]], tmp_path: Any) -> None:
-    est = ordercal.calibrator(method).fit(letters["calib_logits"], letters["calib_labels"])
-    with pytest.raises(ordercal.OrdercalError, match="cannot be written as ONNX"):
-        est.to_onnx(tmp_path / "no.onnx")
-    assert list(tmp_path.iterdir()) == []
 
 
 def network(opset: int, output: str = "scores", classes: int = 26) -> onnx.ModelProto:

@@ -74,7 +74,7 @@ pub enum Error {
     /// The file is shorter than it should be.
     #[error(
         "{}: {what} needs {needed} bytes from offset {offset}, but only {available} are there; \
-         the file is truncated or damaged", path.display()
+         the file is cut short or damaged", path.display()
     )]
     Truncated {
         /// The file.
