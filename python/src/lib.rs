@@ -39,8 +39,8 @@ mod methods {
 
     /// The keys of all methods, in the order of the tables.
     #[pyfunction]
-    pub fn keys() -> Vec<&'static str> {
-        Method::all().iter().map(Method::key).collect()
+    pub fn keys() -> Vec<String> {
+        Method::all().iter().map(|m| m.key().to_owned()).collect()
     }
 
     /// A method with its default hyperparameters, as JSON.

@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods};
-use ordercal::{Real, ScoreKind, Scores, TensorValues};
-use ordercal_io::{SavedModel, export_onnx, onnx_bytes};
+use ordercal::models::TensorValues;
+use ordercal::{Real, ScoreKind, Scores};
+use ordercal_io::{SavedModel, write_atomically};
+use ordercal_onnx::onnx_bytes;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -81,8 +83,8 @@ impl Model {
     }
 
     /// The bytes of the model file.
-    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.saved.to_bytes())
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        Ok(PyBytes::new(py, &self.saved.to_bytes().map_err(refuse)?))
     }
 
     /// Reads the bytes of a model file.
@@ -94,7 +96,7 @@ impl Model {
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Py<PyAny>, (Bound<'py, PyBytes>,))> {
         let read = py.get_type::<Self>().getattr("from_bytes")?.unbind();
-        Ok((read, (self.to_bytes(py),)))
+        Ok((read, (self.to_bytes(py)?,)))
     }
 
     /// The bytes of an ONNX file.
@@ -107,8 +109,11 @@ impl Model {
     /// Writes an ONNX file.
     fn export_onnx(&self, py: Python<'_>, path: PathBuf, kind_name: &str) -> PyResult<()> {
         let kind = kind(kind_name)?;
-        py.detach(|| export_onnx(&self.saved.model, kind, &path))
-            .map_err(file)
+        py.detach(|| {
+            let bytes = onnx_bytes(&self.saved.model, kind)
+                .map_err(|error| refuse(format!("{}: {error}", path.display())))?;
+            write_atomically(&path, &bytes).map_err(file)
+        })
     }
 
     /// How long the library's part of the fit took, without the way there and back; `None` once read from a file.
@@ -150,14 +155,14 @@ impl Model {
     /// The settings of the model that are not arrays, as JSON.
     #[getter]
     fn settings(&self) -> PyResult<String> {
-        serde_json::to_string(&self.saved.model.to_parts()).map_err(refuse)
+        let parts = self.saved.model.to_parts().map_err(refuse)?;
+        Ok(parts.settings.to_string())
     }
 
     /// The arrays of the model by name.
     fn tensors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let found = PyDict::new(py);
-        for (name, values) in self.saved.model.to_parts().tensors() {
-            let name = name.to_string();
+        for (name, values) in self.saved.model.to_parts().map_err(refuse)?.tensors {
             match values {
                 TensorValues::F32(values) => found.set_item(name, values.into_pyarray(py))?,
                 TensorValues::F64(values) => found.set_item(name, values.into_pyarray(py))?,
@@ -176,20 +181,14 @@ impl Model {
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let points = points.readonly();
         let points = points.as_array();
-        let values: Vec<f64> = match &self.saved.model {
-            ordercal::Model::Uncalibrated(_) => points.to_vec(),
-            ordercal::Model::Ts(ts) => {
-                let beta = ts.inverse_temperature();
-                points.iter().map(|x| beta * x).collect()
-            }
-            ordercal::Model::Diag(diag) => points.iter().map(|&x| diag.function(x)).collect(),
-            _ => {
-                return Err(refuse(format!(
-                    "a model of `{}` has no single function for all scores; those of ts and diag have",
-                    self.saved.method.key()
-                )));
-            }
-        };
+        let function = |&x| self.saved.model.function(x);
+        let values: Option<Vec<f64>> = points.iter().map(function).collect();
+        let values = values.ok_or_else(|| {
+            refuse(format!(
+                "a model of `{}` has no single function for all scores; those of ts and diag have",
+                self.saved.method.key()
+            ))
+        })?;
         Ok(values.into_pyarray(py))
     }
 }

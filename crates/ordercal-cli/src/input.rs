@@ -102,11 +102,7 @@ impl Source {
 }
 
 fn with_split(data: DataRef, preferred: &str) -> Result<DataRef> {
-    let bundle = matches!(
-        Format::of(data.path())?,
-        Format::Npz | Format::Safetensors | Format::Pickle
-    );
-    if data.split().is_some() || !bundle {
+    if data.split().is_some() || !Format::of(data.path())?.has_splits() {
         return Ok(data);
     }
     let found = inspect(data.path())?

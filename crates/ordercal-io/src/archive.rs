@@ -1,17 +1,17 @@
-//! What `.npy`, `.npz`, `.safetensors` and pickle files have in common: arrays with names.
+//! Files that hold arrays with names.
 
 use std::path::Path;
 
-use crate::array::{Dtype, show_shape};
+use crate::array::{ElementType, show_shape};
+use crate::array_reader::ArrayReader;
 use crate::error::{Error, Result, clean};
-use crate::raw::ArrayReader;
 
-/// Why an array cannot be read. It is an error only if the array is wanted.
+/// A type of elements that is not read. It becomes an error only if the array is needed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Foreign {
+pub(crate) enum UnreadableType {
     /// Python objects.
     Object,
-    /// A type that is not read, in words.
+    /// Any other type, in words.
     Other(String),
 }
 
@@ -19,13 +19,17 @@ pub(crate) enum Foreign {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) name: String,
-    pub(crate) dtype: Result<Dtype, Foreign>,
+    pub(crate) dtype: Result<ElementType, UnreadableType>,
     pub(crate) shape: Vec<usize>,
 }
 
 impl Entry {
-    /// An array. A name that could not stand in a message is no name of a role either, so it is cleaned here.
-    pub(crate) fn new(name: &str, dtype: Result<Dtype, Foreign>, shape: Vec<usize>) -> Self {
+    /// An array; control characters in its name are replaced.
+    pub(crate) fn new(
+        name: &str,
+        dtype: Result<ElementType, UnreadableType>,
+        shape: Vec<usize>,
+    ) -> Self {
         Self {
             name: clean(name),
             dtype,
@@ -33,16 +37,16 @@ impl Entry {
         }
     }
 
-    /// The type, or the error that says why there is none.
-    pub(crate) fn dtype_or_error(&self, path: &Path) -> Result<Dtype> {
+    /// The type, or an error if it is not read.
+    pub(crate) fn dtype_or_error(&self, path: &Path) -> Result<ElementType> {
         let path = || path.to_path_buf();
         match &self.dtype {
             Ok(dtype) => Ok(*dtype),
-            Err(Foreign::Object) => Err(Error::ObjectArray {
+            Err(UnreadableType::Object) => Err(Error::ObjectArray {
                 path: path(),
                 array: self.name.clone(),
             }),
-            Err(Foreign::Other(found)) => Err(Error::WrongDtype {
+            Err(UnreadableType::Other(found)) => Err(Error::WrongDtype {
                 path: path(),
                 array: self.name.clone(),
                 found: found.clone(),
@@ -51,12 +55,12 @@ impl Entry {
         }
     }
 
-    /// The name, type and shape, as errors list them.
+    /// The name, type and shape, for messages.
     pub(crate) fn describe(&self) -> String {
         let dtype = match &self.dtype {
             Ok(dtype) => dtype.to_string(),
-            Err(Foreign::Object) => "object".into(),
-            Err(Foreign::Other(name)) => name.clone(),
+            Err(UnreadableType::Object) => "object".into(),
+            Err(UnreadableType::Other(name)) => name.clone(),
         };
         format!("`{}` {dtype} {}", self.name, show_shape(&self.shape))
     }
@@ -69,9 +73,14 @@ pub(crate) trait Archive {
 
     /// Starts reading one of them.
     fn reader(&self, index: usize) -> Result<ArrayReader>;
+
+    /// The names of the classes, if the file has them elsewhere than in an array.
+    fn class_names(&self) -> Option<Vec<String>> {
+        None
+    }
 }
 
-/// Names in a row for an error message, at most a dozen.
+/// Names separated by commas, for messages; at most a dozen.
 pub(crate) fn list(mut names: impl ExactSizeIterator<Item = String>) -> String {
     const SHOWN: usize = 12;
     let count = names.len();

@@ -1,12 +1,12 @@
-//! Arrays as they come out of files: any number type, any shape, owned, row by row.
+//! Arrays of any type and shape, in row-major order.
 
 use std::fmt;
 
 use half::{bf16, f16};
 
-/// The number types that are read.
+/// The types of elements that are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Dtype {
+pub(crate) enum ElementType {
     Bool,
     I8,
     I16,
@@ -28,7 +28,7 @@ pub(crate) enum Dtype {
     Text,
 }
 
-impl Dtype {
+impl ElementType {
     /// The size of one value in a file; 0 for text of any length, which no flat file holds.
     pub(crate) fn size(self) -> usize {
         match self {
@@ -47,13 +47,13 @@ impl Dtype {
         matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64)
     }
 
-    /// Whether values are names.
+    /// Whether every value is text.
     pub(crate) fn is_text(self) -> bool {
         matches!(self, Self::Bytes(_) | Self::Unicode(_) | Self::Text)
     }
 }
 
-impl fmt::Display for Dtype {
+impl fmt::Display for ElementType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Bool => "bool",
@@ -74,10 +74,10 @@ impl fmt::Display for Dtype {
     }
 }
 
-/// The values of an array, row by row.
+/// The values of an array in row-major order.
 ///
-/// Integers of every width and booleans become `i64`: they are labels, and a `u64` past `i64::MAX`,
-/// which no label can be, becomes `i64::MAX`.
+/// Integers and booleans are only ever labels, so all of them become `i64`. A `u64` above `i64::MAX` becomes
+/// `i64::MAX`, which is no valid label either.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Values {
     F16(Vec<f16>),
@@ -90,28 +90,28 @@ pub(crate) enum Values {
 
 impl Values {
     /// No values yet, with room for `capacity`.
-    pub(crate) fn with_capacity(dtype: Dtype, capacity: usize) -> Self {
+    pub(crate) fn with_capacity(dtype: ElementType, capacity: usize) -> Self {
         match dtype {
-            Dtype::F16 => Self::F16(Vec::with_capacity(capacity)),
-            Dtype::Bf16 => Self::Bf16(Vec::with_capacity(capacity)),
-            Dtype::F32 => Self::F32(Vec::with_capacity(capacity)),
-            Dtype::F64 => Self::F64(Vec::with_capacity(capacity)),
-            Dtype::Bytes(_) | Dtype::Unicode(_) | Dtype::Text => {
+            ElementType::F16 => Self::F16(Vec::with_capacity(capacity)),
+            ElementType::Bf16 => Self::Bf16(Vec::with_capacity(capacity)),
+            ElementType::F32 => Self::F32(Vec::with_capacity(capacity)),
+            ElementType::F64 => Self::F64(Vec::with_capacity(capacity)),
+            ElementType::Bytes(_) | ElementType::Unicode(_) | ElementType::Text => {
                 Self::Text(Vec::with_capacity(capacity))
             }
             _ => Self::Int(Vec::with_capacity(capacity)),
         }
     }
 
-    /// Decodes packed values. `raw` must be a whole number of them, which the callers see to.
-    pub(crate) fn decode(raw: &[u8], dtype: Dtype, big_endian: bool) -> Self {
+    /// Decodes the bytes of a whole number of values.
+    pub(crate) fn decode(raw: &[u8], dtype: ElementType, big_endian: bool) -> Self {
         let mut values = Self::with_capacity(dtype, raw.len() / dtype.size().max(1));
         values.extend_from_raw(raw, dtype, big_endian);
         values
     }
 
-    /// Decodes packed values and adds them; `self` was made for the same `dtype`.
-    pub(crate) fn extend_from_raw(&mut self, raw: &[u8], dtype: Dtype, big_endian: bool) {
+    /// Decodes values and appends them; `self` was made for the same `dtype`.
+    pub(crate) fn extend_from_raw(&mut self, raw: &[u8], dtype: ElementType, big_endian: bool) {
         macro_rules! unpack {
             ($type:ty) => {
                 raw.chunks_exact(size_of::<$type>()).map(|chunk| {
@@ -130,19 +130,19 @@ impl Values {
             Self::F32(values) => values.extend(unpack!(f32)),
             Self::F64(values) => values.extend(unpack!(f64)),
             Self::Int(values) => match dtype {
-                Dtype::Bool => values.extend(raw.iter().map(|&b| i64::from(b != 0))),
-                Dtype::I8 => values.extend(unpack!(i8).map(i64::from)),
-                Dtype::I16 => values.extend(unpack!(i16).map(i64::from)),
-                Dtype::I32 => values.extend(unpack!(i32).map(i64::from)),
-                Dtype::I64 => values.extend(unpack!(i64)),
-                Dtype::U8 => values.extend(unpack!(u8).map(i64::from)),
-                Dtype::U16 => values.extend(unpack!(u16).map(i64::from)),
-                Dtype::U32 => values.extend(unpack!(u32).map(i64::from)),
+                ElementType::Bool => values.extend(raw.iter().map(|&b| i64::from(b != 0))),
+                ElementType::I8 => values.extend(unpack!(i8).map(i64::from)),
+                ElementType::I16 => values.extend(unpack!(i16).map(i64::from)),
+                ElementType::I32 => values.extend(unpack!(i32).map(i64::from)),
+                ElementType::I64 => values.extend(unpack!(i64)),
+                ElementType::U8 => values.extend(unpack!(u8).map(i64::from)),
+                ElementType::U16 => values.extend(unpack!(u16).map(i64::from)),
+                ElementType::U32 => values.extend(unpack!(u32).map(i64::from)),
                 _ => values.extend(unpack!(u64).map(|v| i64::try_from(v).unwrap_or(i64::MAX))),
             },
             Self::Text(values) => {
                 let texts = raw.chunks_exact(dtype.size().max(1));
-                if let Dtype::Unicode(_) = dtype {
+                if let ElementType::Unicode(_) = dtype {
                     values.extend(texts.map(|text| decode_unicode(text, big_endian)));
                 } else {
                     values.extend(texts.map(decode_bytes));
@@ -162,7 +162,10 @@ impl Values {
         }
     }
 
-    /// The values at the given positions, which lie inside.
+    /// The values at the given positions.
+    ///
+    /// # Panics
+    /// If a position is out of range.
     pub(crate) fn gather(&self, positions: impl Iterator<Item = usize>) -> Self {
         match self {
             Self::F16(v) => Self::F16(positions.map(|i| v[i]).collect()),
@@ -174,7 +177,7 @@ impl Values {
         }
     }
 
-    /// Adds the values of `other`, which is of the same type.
+    /// Appends the values of `other`, which is of the same type.
     fn append(&mut self, other: Self) {
         match (self, other) {
             (Self::F16(a), Self::F16(b)) => a.extend(b),
@@ -183,7 +186,7 @@ impl Values {
             (Self::F64(a), Self::F64(b)) => a.extend(b),
             (Self::Int(a), Self::Int(b)) => a.extend(b),
             (Self::Text(a), Self::Text(b)) => a.extend(b),
-            _ => unreachable!("a source gives every block in the same type"),
+            _ => unreachable!("all rows of a source have the same type"),
         }
     }
 }
@@ -217,13 +220,13 @@ fn decode_unicode(raw: &[u8], big_endian: bool) -> String {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct AnyArray {
     pub(crate) shape: Vec<usize>,
-    pub(crate) dtype: Dtype,
+    pub(crate) dtype: ElementType,
     pub(crate) values: Values,
 }
 
 impl AnyArray {
-    /// A column of values.
-    pub(crate) fn vector(dtype: Dtype, values: Values) -> Self {
+    /// A one-dimensional array.
+    pub(crate) fn vector(dtype: ElementType, values: Values) -> Self {
         Self {
             shape: vec![values.len()],
             dtype,
@@ -231,8 +234,8 @@ impl AnyArray {
         }
     }
 
-    /// Values that were stored column by column, put row by row.
-    pub(crate) fn from_fortran(shape: Vec<usize>, dtype: Dtype, values: &Values) -> Self {
+    /// An array whose values were stored in column-major order.
+    pub(crate) fn from_fortran(shape: Vec<usize>, dtype: ElementType, values: &Values) -> Self {
         let values = values.gather(fortran_positions(&shape));
         Self {
             shape,
@@ -241,7 +244,7 @@ impl AnyArray {
         }
     }
 
-    /// Adds the rows of `more`, an array of the same source.
+    /// Appends the rows of `more`, an array of the same source.
     pub(crate) fn append(&mut self, more: Self) {
         self.shape[0] += more.shape[0];
         self.values.append(more.values);
@@ -253,7 +256,7 @@ impl AnyArray {
     }
 }
 
-/// For each value in row order, where column order has it.
+/// For each value in row-major order, its position in column-major order.
 fn fortran_positions(shape: &[usize]) -> impl Iterator<Item = usize> + use<> {
     let count: usize = shape.iter().product();
     let mut strides = Vec::with_capacity(shape.len());
@@ -280,18 +283,18 @@ fn fortran_positions(shape: &[usize]) -> impl Iterator<Item = usize> + use<> {
     })
 }
 
-/// The bytes that the values of a shape take, or nothing if no memory could hold them.
+/// The number of bytes of an array; `None` if it does not fit in a `usize`.
 ///
-/// A zero among the extents must not hide that the others are absurd: later sums leave it out.
-pub(crate) fn byte_count(shape: &[usize], dtype: Dtype) -> Option<usize> {
-    let product = |mut extents: Box<dyn Iterator<Item = usize> + '_>| {
-        extents.try_fold(dtype.size(), usize::checked_mul)
+/// The product of the other dimensions must fit, too, if one dimension is 0: code elsewhere computes it.
+pub(crate) fn byte_count(shape: &[usize], dtype: ElementType) -> Option<usize> {
+    let product = |least: usize| {
+        let extents = shape.iter().map(|&extent| extent.max(least));
+        extents.fold(Some(dtype.size()), |size, extent| size?.checked_mul(extent))
     };
-    product(Box::new(shape.iter().map(|&extent| extent.max(1))))?;
-    product(Box::new(shape.iter().copied()))
+    product(1).and(product(0))
 }
 
-/// A shape as numpy writes it.
+/// A shape, for messages.
 pub(crate) fn show_shape(shape: &[usize]) -> String {
     let extents: Vec<String> = shape.iter().map(usize::to_string).collect();
     format!("({})", extents.join("×"))
@@ -303,15 +306,15 @@ mod tests {
 
     #[test]
     fn big_endian_values_are_swapped() {
-        let values = Values::decode(&[0x3f, 0x80, 0, 0], Dtype::F32, true);
+        let values = Values::decode(&[0x3f, 0x80, 0, 0], ElementType::F32, true);
         assert_eq!(values, Values::F32(vec![1.0]));
-        let values = Values::decode(&[0xff, 0xfe], Dtype::I16, true);
+        let values = Values::decode(&[0xff, 0xfe], ElementType::I16, true);
         assert_eq!(values, Values::Int(vec![-2]));
     }
 
     #[test]
     fn the_largest_unsigned_label_stays_out_of_range() {
-        let values = Values::decode(&[0xff; 8], Dtype::U64, false);
+        let values = Values::decode(&[0xff; 8], ElementType::U64, false);
         assert_eq!(values, Values::Int(vec![i64::MAX]));
     }
 
@@ -322,11 +325,11 @@ mod tests {
             .flat_map(|&c| (c as u32).to_le_bytes())
             .collect();
         assert_eq!(
-            Values::decode(&raw, Dtype::Unicode(2), false),
+            Values::decode(&raw, ElementType::Unicode(2), false),
             Values::Text(vec!["é".into()])
         );
         assert_eq!(
-            Values::decode(b"ab\0c\0\0", Dtype::Bytes(3), false),
+            Values::decode(b"ab\0c\0\0", ElementType::Bytes(3), false),
             Values::Text(vec!["ab".into(), "c".into()])
         );
     }
@@ -334,10 +337,10 @@ mod tests {
     #[test]
     fn column_order_becomes_row_order() {
         let stored = Values::Int(vec![0, 3, 1, 4, 2, 5]);
-        let array = AnyArray::from_fortran(vec![2, 3], Dtype::I64, &stored);
+        let array = AnyArray::from_fortran(vec![2, 3], ElementType::I64, &stored);
         assert_eq!(array.values, Values::Int((0..6).collect()));
         let stored = Values::Int((0..24).collect());
-        let cube = AnyArray::from_fortran(vec![2, 3, 4], Dtype::I64, &stored);
+        let cube = AnyArray::from_fortran(vec![2, 3, 4], ElementType::I64, &stored);
         // Position of [1, 2, 3] with strides 1, 2, 6.
         assert_eq!(
             cube.values.gather(std::iter::once(23)),

@@ -1,4 +1,4 @@
-//! `.arrow`, `.feather`: Arrow IPC, both the file format and the stream format.
+//! Arrow IPC, both the file format and the stream format.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek};
@@ -9,15 +9,28 @@ use arrow_schema::SchemaRef;
 
 use crate::array::AnyArray;
 use crate::arrow_check::{check_file, check_stream};
+use crate::batch_writer;
 use crate::batches::{self, Batches, guarded};
-use crate::blocks::Opened;
+use crate::data_ref::{self, DataRef};
 use crate::error::{Error, Result};
+use crate::formats::{Codec, Format, Reading, Writing};
 use crate::reader::ReadOptions;
-use crate::source::{self, DataRef, Format};
+use crate::row_source::Opened;
 
-/// Opens either format: files start with a magic, streams with the marker of their first message.
+pub(crate) const CODEC: Codec = Codec {
+    read: Reading::Table {
+        open,
+        labels: read_labels,
+    },
+    write: Some(Writing {
+        needs_row_count: false,
+        create: |file, spec| batch_writer::create(file, Format::Arrow, spec),
+    }),
+};
+
+/// Opens either format: files start with a magic number, streams with the marker of their first message.
 fn open_batches(path: &Path) -> Result<(SchemaRef, Batches)> {
-    let (mut file, size) = source::open(path)?;
+    let (mut file, size) = data_ref::open(path)?;
     let mut magic = [0_u8; 8];
     let length = size.min(8) as usize;
     file.read_exact(&mut magic[..length])
@@ -48,13 +61,13 @@ fn rewind(path: &Path, file: &mut File) -> Result<()> {
 }
 
 /// Opens a table of scores.
-pub(crate) fn open(data: &DataRef, options: &ReadOptions) -> Result<Opened> {
+fn open(data: &DataRef, options: &ReadOptions) -> Result<Opened> {
     let (schema, batches) = open_batches(data.path())?;
     batches::open(data, options, Format::Arrow, &schema, batches, None)
 }
 
-/// The labels of a table that holds nothing else, or has a column `label`.
-pub(crate) fn read_labels(path: &Path) -> Result<AnyArray> {
+/// Reads the only column, or the one named `label`.
+fn read_labels(path: &Path) -> Result<AnyArray> {
     let (schema, batches) = open_batches(path)?;
     batches::read_labels(path, Format::Arrow, &schema, batches)
 }

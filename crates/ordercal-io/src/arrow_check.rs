@@ -1,8 +1,8 @@
-//! Looks through an Arrow file before it is decoded, because the decoder believes every size it is told.
+//! Checks the sizes in an Arrow file before it is decoded, because the decoder allocates whatever they say.
 //!
-//! Three kinds of sizes lead to allocations: those of the footer and of the blocks it lists, those of the
-//! messages, and, where buffers are compressed, how long each says it was. The first two must lie in the
-//! file; the third can be checked against what compression can possibly achieve.
+//! Three kinds of sizes lead to allocations: of the footer and of the blocks it lists, of the messages, and of
+//! compressed buffers after decompression. The first two must lie in the file; the third must not exceed what
+//! compression can achieve.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -11,9 +11,9 @@ use std::path::Path;
 use arrow_ipc::{Message, RecordBatch, root_as_footer, root_as_message};
 
 use crate::error::{Error, Result};
-use crate::source::Format;
+use crate::formats::Format;
 
-/// zstd packs runs of one value at most about this well.
+/// The compression ratio of zstd is at most about this, for runs of one value.
 const LARGEST_EXPANSION: u64 = 1 << 16;
 
 /// The marker before a message's size, which files before Arrow 0.15 do not have.
@@ -28,7 +28,7 @@ struct Checker<'a> {
 /// Checks the blocks that the footer of a file lists.
 pub(crate) fn check_file(path: &Path, file: &mut File, size: u64) -> Result<()> {
     let mut checker = Checker { path, file, size };
-    // The file ends with the footer, its size in 4 bytes and a magic of 6.
+    // The file ends with the footer, its size in 4 bytes and a magic number of 6 bytes.
     let tail = size.saturating_sub(10);
     let length = u64::from(checker.word(tail)?);
     let start = checker.within("the footer", tail.saturating_sub(length), length)?;
@@ -46,7 +46,7 @@ pub(crate) fn check_file(path: &Path, file: &mut File, size: u64) -> Result<()> 
         ) else {
             return Err(checker.damaged("a block has a negative size"));
         };
-        // The decoder goes by the footer and not by the size before the message, so this does too.
+        // Like the decoder, this uses the size in the footer, not the one before the message.
         let message = checker.bytes(offset, header)?;
         let marked = message.starts_with(&CONTINUATION.to_le_bytes());
         let message = message.get(if marked { 8 } else { 4 }..).unwrap_or(&[]);
@@ -69,7 +69,7 @@ pub(crate) fn check_stream(path: &Path, file: &mut File, size: u64) -> Result<()
 }
 
 impl Checker<'_> {
-    /// Checks the message at an offset and gives where it ends; `None` for the mark at the end of a stream.
+    /// Checks the message at an offset and returns its end; `None` at the end-of-stream marker.
     fn message(&mut self, offset: u64) -> Result<Option<u64>> {
         let (length, start) = match self.word(offset)? {
             CONTINUATION => (self.word(offset + 4)?, offset + 8),
@@ -83,7 +83,7 @@ impl Checker<'_> {
             .map(Some)
     }
 
-    /// Checks what a message says of the body that follows it, and gives where that ends.
+    /// Checks the body that follows a message, and returns its end.
     fn body(&mut self, message: &[u8], body: u64, length: Option<u64>) -> Result<u64> {
         let message: Message<'_> =
             root_as_message(message).map_err(|_| self.damaged("a message is wrong"))?;
@@ -100,7 +100,7 @@ impl Checker<'_> {
         Ok(body + length)
     }
 
-    /// Checks the buffers of a batch: in its body, and not claiming more than they can hold.
+    /// Checks that the buffers of a batch lie in its body and claim no more than they can hold.
     fn buffers(&mut self, batch: &RecordBatch<'_>, body: u64, body_length: u64) -> Result<()> {
         for buffer in batch.buffers().into_iter().flatten() {
             let (Ok(offset), Ok(length)) = (
@@ -120,7 +120,7 @@ impl Checker<'_> {
             }
             let claimed = self.bytes(body + offset, 8)?;
             let claimed = i64::from_le_bytes(claimed.try_into().expect("eight bytes were read"));
-            // −1 says that the buffer was not worth compressing.
+            // −1 means that the buffer is not compressed.
             if claimed > 0 && claimed as u64 / LARGEST_EXPANSION > length {
                 return Err(self.damaged("a compressed buffer claims more than it can hold"));
             }

@@ -1,4 +1,4 @@
-//! Files that are whole or not there at all.
+//! Output files that are either complete or not there.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -12,10 +12,10 @@ use crate::error::{Error, Result};
 /// Temporary files of this process that are being written.
 static PENDING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// A file that takes its name only when it is complete: written beside, then renamed.
+/// A file that is written under a temporary name in the same folder, and renamed when it is complete.
 ///
-/// If it is dropped before [`AtomicFile::commit`], or that fails, nothing is left behind and a file that had
-/// the name keeps its content. Devices and pipes, which cannot be renamed over, are written directly.
+/// If it is dropped before [`AtomicFile::commit`], or that fails, the temporary file is removed, and a file that
+/// already had the name is unchanged. Devices and pipes, which cannot be replaced, are written directly.
 ///
 /// ```
 /// use std::io::Write;
@@ -35,7 +35,7 @@ pub struct AtomicFile {
     /// `None` once the file is closed.
     file: Option<BufWriter<File>>,
     target: PathBuf,
-    /// What the user called it, for errors.
+    /// The path as the user gave it, for errors.
     path: PathBuf,
     /// `None` if the target is written directly.
     temporary: Option<PathBuf>,
@@ -58,7 +58,7 @@ impl AtomicFile {
                 let file = OpenOptions::new().write(true).open(path).map_err(fail)?;
                 return Ok(Self::new(path, path.to_path_buf(), file, None));
             }
-            // A link stays a link: what it points to is replaced.
+            // The target of a symbolic link is replaced, not the link.
             Ok(_) => fs::canonicalize(path).map_err(fail)?,
             Err(_) => path.to_path_buf(),
         };
@@ -73,7 +73,7 @@ impl AtomicFile {
             temporary.push(name);
             temporary.push(format!(".{}-{count}.tmp", std::process::id()));
             let temporary = target.with_file_name(temporary);
-            // Listed first, so that there is no moment at which the file exists and is forgotten.
+            // Listed before it exists, so that `discard_pending` can never miss it.
             pending().insert(temporary.clone());
             match OpenOptions::new()
                 .write(true)
@@ -106,7 +106,7 @@ impl AtomicFile {
         &self.path
     }
 
-    /// Makes sure that everything is on the disk and gives the file its name.
+    /// Writes everything to the disk and gives the file its name.
     ///
     /// # Errors
     /// If the disk is full or the name cannot be taken; nothing is left behind then.
@@ -123,7 +123,7 @@ impl AtomicFile {
         fs::rename(temporary, &self.target).map_err(fail)?;
         pending().remove(temporary);
         self.temporary = None;
-        // The new name is durable only once the folder is; not every file system can do that.
+        // The rename survives a crash once the folder is synchronised, too; not every file system can do that.
         #[cfg(unix)]
         if let Some(folder) = self.target.parent() {
             let folder = if folder.as_os_str().is_empty() {
@@ -160,7 +160,7 @@ impl Seek for AtomicFile {
 impl Drop for AtomicFile {
     fn drop(&mut self) {
         if let Some(file) = self.file.take() {
-            // What is still buffered must not be written to a file that goes away.
+            // Without flushing the buffer: the file is about to be removed.
             drop(file.into_parts());
         }
         if let Some(temporary) = self.temporary.take() {
@@ -170,7 +170,7 @@ impl Drop for AtomicFile {
     }
 }
 
-/// Writes a whole file at once.
+/// Writes a whole file, atomically as [`AtomicFile`] does.
 ///
 /// # Errors
 /// If it cannot be written; nothing is left behind then.
@@ -181,8 +181,8 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     file.commit()
 }
 
-/// Removes the temporary files of everything that is being written: for a program that is told to stop
-/// and will not come back to where they would be dropped.
+/// Removes the temporary files of all unfinished [`AtomicFile`]s: for a program that exits on a signal, without
+/// dropping them.
 pub fn discard_pending() {
     for temporary in std::mem::take(&mut *pending()) {
         let _ = fs::remove_file(temporary);
@@ -190,7 +190,7 @@ pub fn discard_pending() {
 }
 
 fn pending() -> std::sync::MutexGuard<'static, BTreeSet<PathBuf>> {
-    // A panic elsewhere does not make a list of names wrong.
+    // A panic elsewhere leaves the set of names intact.
     PENDING
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner())

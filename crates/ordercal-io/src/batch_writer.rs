@@ -1,4 +1,4 @@
-//! Writing `.parquet` and `.arrow` files.
+//! Writing Parquet and Arrow files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,21 +7,21 @@ use ::parquet::arrow::ArrowWriter;
 use ::parquet::basic::{Compression, ZstdLevel};
 use ::parquet::errors::ParquetError;
 use ::parquet::file::properties::WriterProperties;
-use arrow_array::{ArrayRef, Float32Array, Float64Array, RecordBatch};
+use arrow_array::types::{Float32Type, Float64Type};
+use arrow_array::{ArrayRef, ArrowPrimitiveType, PrimitiveArray, RecordBatch};
 use arrow_ipc::writer::FileWriter;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use ndarray::ArrayView2;
 
 use crate::atomic::AtomicFile;
 use crate::error::{Error, Result};
-use crate::source::Format;
-use crate::writer::{OutputSpec, OutputType};
+use crate::formats::Format;
+use crate::writer::{OutputSpec, OutputType, ScoreRows, ScoreSink};
 
-/// Rows in a group: enough to compress well, few enough to be held in memory while they are collected.
+/// Values in a row group: enough to compress well, few enough to be buffered in memory.
 const GROUP_VALUES: usize = 1 << 22;
 
-/// One column per class.
-pub(crate) struct BatchWriter {
+struct BatchWriter {
     path: PathBuf,
     schema: SchemaRef,
     writer: Encoder,
@@ -32,54 +32,49 @@ enum Encoder {
     Arrow(Box<FileWriter<AtomicFile>>),
 }
 
-impl BatchWriter {
-    pub(crate) fn new(file: AtomicFile, format: Format, spec: &OutputSpec) -> Result<Self> {
-        let path = file.path().to_path_buf();
-        let dtype = match spec.dtype {
-            OutputType::F32 => DataType::Float32,
-            OutputType::F64 => DataType::Float64,
-        };
-        let names = spec.column_names().into_iter();
-        let fields: Vec<Field> = names
-            .map(|name| Field::new(name, dtype.clone(), false))
-            .collect();
-        let schema = Arc::new(Schema::new(fields));
-        let writer = if format == Format::Parquet {
-            let rows = (GROUP_VALUES / spec.classes.max(1)).max(1024);
-            let properties = WriterProperties::builder()
-                .set_compression(Compression::ZSTD(ZstdLevel::default()))
-                // Calibrated scores hardly repeat, so a dictionary only costs time.
-                .set_dictionary_enabled(false)
-                .set_max_row_group_row_count(Some(rows))
-                .build();
-            let writer = ArrowWriter::try_new(file, Arc::clone(&schema), Some(properties));
-            Encoder::Parquet(Box::new(writer.map_err(|e| parquet_error(&path, e))?))
-        } else {
-            let writer = FileWriter::try_new(file, &schema);
-            Encoder::Arrow(Box::new(writer.map_err(|e| arrow_error(&path, e))?))
-        };
-        Ok(Self {
-            path,
-            schema,
-            writer,
-        })
-    }
+/// Starts a file with one column per class.
+pub(crate) fn create(
+    file: AtomicFile,
+    format: Format,
+    spec: &OutputSpec,
+) -> Result<Box<dyn ScoreSink>> {
+    let path = file.path().to_path_buf();
+    let dtype = match spec.dtype {
+        OutputType::F32 => DataType::Float32,
+        OutputType::F64 => DataType::Float64,
+    };
+    let names = spec.column_names().into_iter();
+    let fields: Vec<Field> = names
+        .map(|name| Field::new(name, dtype.clone(), false))
+        .collect();
+    let schema = Arc::new(Schema::new(fields));
+    let writer = if format == Format::Parquet {
+        let rows = (GROUP_VALUES / spec.classes.max(1)).max(1024);
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            // Scores hardly repeat, so that dictionary encoding would only cost time.
+            .set_dictionary_enabled(false)
+            .set_max_row_group_row_count(Some(rows))
+            .build();
+        let writer = ArrowWriter::try_new(file, Arc::clone(&schema), Some(properties));
+        Encoder::Parquet(Box::new(writer.map_err(|e| parquet_error(&path, e))?))
+    } else {
+        let writer = FileWriter::try_new(file, &schema);
+        Encoder::Arrow(Box::new(writer.map_err(|e| arrow_error(&path, e))?))
+    };
+    Ok(Box::new(BatchWriter {
+        path,
+        schema,
+        writer,
+    }))
+}
 
-    pub(crate) fn write_f32(&mut self, rows: ArrayView2<'_, f32>) -> Result<()> {
-        let column = |c: ndarray::ArrayView1<'_, f32>| {
-            Arc::new(Float32Array::from_iter_values(c.iter().copied())) as ArrayRef
+impl ScoreSink for BatchWriter {
+    fn write(&mut self, rows: ScoreRows<'_>) -> Result<()> {
+        let columns: Vec<ArrayRef> = match rows {
+            ScoreRows::F32(rows) => columns::<Float32Type>(rows),
+            ScoreRows::F64(rows) => columns::<Float64Type>(rows),
         };
-        self.write(rows.columns().into_iter().map(column).collect())
-    }
-
-    pub(crate) fn write_f64(&mut self, rows: ArrayView2<'_, f64>) -> Result<()> {
-        let column = |c: ndarray::ArrayView1<'_, f64>| {
-            Arc::new(Float64Array::from_iter_values(c.iter().copied())) as ArrayRef
-        };
-        self.write(rows.columns().into_iter().map(column).collect())
-    }
-
-    fn write(&mut self, columns: Vec<ArrayRef>) -> Result<()> {
         let path = &self.path;
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns);
         let batch = batch.map_err(|e| arrow_error(path, e))?;
@@ -89,8 +84,7 @@ impl BatchWriter {
         }
     }
 
-    /// Writes what is left and gives the file back, to be committed.
-    pub(crate) fn finish(self) -> Result<AtomicFile> {
+    fn finish(self: Box<Self>) -> Result<AtomicFile> {
         let path = self.path;
         match self.writer {
             Encoder::Parquet(w) => w.into_inner().map_err(|e| parquet_error(&path, e)),
@@ -99,7 +93,15 @@ impl BatchWriter {
     }
 }
 
-/// What the encoders report while writing is trouble with the disk.
+fn columns<T: ArrowPrimitiveType>(rows: ArrayView2<'_, T::Native>) -> Vec<ArrayRef> {
+    let columns = rows.columns().into_iter().map(|column| {
+        let values = column.iter().copied();
+        Arc::new(PrimitiveArray::<T>::from_iter_values(values)) as ArrayRef
+    });
+    columns.collect()
+}
+
+/// While writing, encoders fail only if the disk does.
 fn parquet_error(path: &Path, error: ParquetError) -> Error {
     Error::io(path, "write", std::io::Error::other(error))
 }

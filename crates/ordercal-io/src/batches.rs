@@ -1,4 +1,4 @@
-//! Record batches of `.parquet` and `.arrow` files as blocks of rows.
+//! The record batches of Parquet and Arrow files.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,15 +13,16 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Schema};
 
-use crate::array::{AnyArray, Dtype, Values};
-use crate::blocks::{Block, BlockSource, Opened};
-use crate::columns::{self, Plan, ScoreColumns};
+use crate::array::{AnyArray, ElementType, Values};
+use crate::columns::{self, ScoreColumns, TableColumns};
+use crate::data_ref::DataRef;
 use crate::error::{Error, Result, clean};
+use crate::formats::Format;
 use crate::labels::to_f64;
 use crate::reader::ReadOptions;
-use crate::source::{DataRef, Format};
+use crate::row_source::{Opened, RawRows, RowSource};
 
-/// Batches one after the other, as both decoders give them.
+/// What the decoders of both formats give.
 pub(crate) type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
 
 /// The names of a table's columns.
@@ -31,11 +32,11 @@ pub(crate) fn column_names(schema: &Schema) -> Vec<String> {
 }
 
 thread_local! {
-    /// Whether this thread is inside a decoder, whose panics are errors and not to be printed.
+    /// Whether this thread is inside a decoder, whose panics become errors and are not printed.
     static DECODING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Makes panics inside a decoder silent, once for the process; all others are reported as before.
+/// Installs, once, a panic hook that is silent for panics inside a decoder.
 fn silence_decoders() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -48,8 +49,7 @@ fn silence_decoders() {
     });
 }
 
-/// Runs a decoder. The decoders of both formats are made for files that are what they claim to be, and
-/// panic on a few that are not; to the user that is a damaged file like any other.
+/// Runs a decoder. The decoders of both formats panic on some damaged files; here that is an error like any other.
 pub(crate) fn guarded<T, E: ToString>(
     path: &Path,
     format: Format,
@@ -62,7 +62,7 @@ pub(crate) fn guarded<T, E: ToString>(
     let message = match outcome {
         Ok(Ok(value)) => return Ok(value),
         Ok(Err(error)) => error.to_string(),
-        Err(_) => "the decoder gave up on it".to_owned(),
+        Err(_) => "the decoder panicked".to_owned(),
     };
     Err(Error::damaged(path, format, &message))
 }
@@ -77,45 +77,45 @@ pub(crate) fn open(
     rows: Option<usize>,
 ) -> Result<Opened> {
     let names = column_names(schema);
-    let plan = columns::plan(data, &names, true, options)?;
-    let mut blocks = BatchBlocks {
+    let columns = columns::find(data, &names, true, options)?;
+    let mut source = BatchSource {
         path: data.path().to_path_buf(),
         format,
         batches,
         names,
-        plan,
+        columns,
         classes: None,
         current: None,
         row: 0,
     };
-    // How long the lists are is not in the schema, so the first batch is looked at now.
-    let classes = match &blocks.plan.scores {
+    // The schema does not say how long lists are, so the first batch is read now.
+    let classes = match &source.columns.scores {
         ScoreColumns::Wide(columns) => columns.len(),
         ScoreColumns::List(column) => {
             let column = *column;
-            if !blocks.refill()? {
+            if !source.refill()? {
                 return Err(Error::Data {
-                    path: blocks.path,
+                    path: source.path,
                     split: None,
                     source: ordercal::Error::NoRows,
                 });
             }
-            blocks.first_list_length(column)?
+            source.first_list_length(column)?
         }
     };
-    blocks.classes = Some(classes);
+    source.classes = Some(classes);
     Ok(Opened {
-        kind: blocks.plan.kind,
+        kind: source.columns.kind,
         classes,
         rows,
-        has_labels: blocks.plan.label.is_some(),
-        class_names: blocks.plan.class_names.clone(),
+        has_labels: source.columns.label.is_some(),
+        class_names: source.columns.class_names.clone(),
         split: None,
-        source: Box::new(blocks),
+        source: Box::new(source),
     })
 }
 
-/// The labels of a table that holds nothing else, or has a column `label`.
+/// Reads the only column, or the one named `label`.
 pub(crate) fn read_labels(
     path: &Path,
     format: Format,
@@ -127,7 +127,7 @@ pub(crate) fn read_labels(
     let mut all: Option<AnyArray> = None;
     let mut row = 0;
     while let Some(batch) = guarded(path, format, || batches.next().transpose())? {
-        let place = Place {
+        let place = ColumnPlace {
             path,
             column: &names[column],
             row,
@@ -139,23 +139,23 @@ pub(crate) fn read_labels(
             None => all = Some(labels),
         }
     }
-    Ok(all.unwrap_or_else(|| AnyArray::vector(Dtype::I64, Values::Int(Vec::new()))))
+    Ok(all.unwrap_or_else(|| AnyArray::vector(ElementType::I64, Values::Int(Vec::new()))))
 }
 
-struct BatchBlocks {
+struct BatchSource {
     path: PathBuf,
     format: Format,
     batches: Batches,
     names: Vec<String>,
-    plan: Plan,
+    columns: TableColumns,
     classes: Option<usize>,
-    /// What is left of the batch that was read last.
+    /// The rest of the last batch that was read.
     current: Option<RecordBatch>,
     row: usize,
 }
 
-impl BatchBlocks {
-    /// Makes sure that there is a batch with rows; false if there is none left.
+impl BatchSource {
+    /// Reads the next batch if the current one is used up; false after the last.
     fn refill(&mut self) -> Result<bool> {
         while self.current.as_ref().is_none_or(|b| b.num_rows() == 0) {
             let batches = &mut self.batches;
@@ -168,8 +168,8 @@ impl BatchBlocks {
         Ok(true)
     }
 
-    fn place(&self, column: usize) -> Place<'_> {
-        Place {
+    fn place(&self, column: usize) -> ColumnPlace<'_> {
+        ColumnPlace {
             path: &self.path,
             column: &self.names[column],
             row: self.row,
@@ -181,8 +181,8 @@ impl BatchBlocks {
         Ok(list(&batch.column(column).slice(0, 1), &self.place(column), None)?.shape[1])
     }
 
-    fn block(&self, batch: &RecordBatch) -> Result<Block> {
-        let scores = match &self.plan.scores {
+    fn rows_of(&self, batch: &RecordBatch) -> Result<RawRows> {
+        let scores = match &self.columns.scores {
             ScoreColumns::List(column) => {
                 let place = self.place(*column);
                 check_float(list(batch.column(*column), &place, self.classes)?, &place)?
@@ -195,7 +195,7 @@ impl BatchBlocks {
                 interleave(columns.collect::<Result<_>>()?, batch.num_rows())
             }
         };
-        let labels = self.plan.label.map(|column| {
+        let labels = self.columns.label.map(|column| {
             let array = batch.column(column);
             match array.data_type() {
                 DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
@@ -204,7 +204,7 @@ impl BatchBlocks {
                 _ => flat(array, &self.place(column)),
             }
         });
-        let weights = self.plan.weight.map(|column| {
+        let weights = self.columns.weight.map(|column| {
             let place = self.place(column);
             match flat(batch.column(column), &place)? {
                 array if array.dtype.is_text() => {
@@ -213,7 +213,7 @@ impl BatchBlocks {
                 array => Ok(array),
             }
         });
-        Ok(Block {
+        Ok(RawRows {
             scores,
             labels: labels.transpose()?,
             weights: weights.transpose()?,
@@ -221,28 +221,28 @@ impl BatchBlocks {
     }
 }
 
-impl BlockSource for BatchBlocks {
-    fn next_block(&mut self, max: usize) -> Result<Option<Block>> {
+impl RowSource for BatchSource {
+    fn next_rows(&mut self, max: usize) -> Result<Option<RawRows>> {
         if !self.refill()? {
             return Ok(None);
         }
         let batch = self.current.take().expect("refilled just before");
         let rows = batch.num_rows().min(max);
-        let block = self.block(&batch.slice(0, rows))?;
+        let next = self.rows_of(&batch.slice(0, rows))?;
         self.current = Some(batch.slice(rows, batch.num_rows() - rows));
         self.row += rows;
-        Ok(Some(block))
+        Ok(Some(next))
     }
 }
 
-/// Which column is being read and where its first row is, for errors.
-struct Place<'a> {
+/// A column and the row at which reading it starts, for errors.
+struct ColumnPlace<'a> {
     path: &'a Path,
     column: &'a str,
     row: usize,
 }
 
-impl Place<'_> {
+impl ColumnPlace<'_> {
     fn wrong_type(&self, found: &str, expected: &'static str) -> Error {
         Error::WrongDtype {
             path: self.path.to_path_buf(),
@@ -261,14 +261,14 @@ impl Place<'_> {
     }
 }
 
-/// The row of the first null, `per_row` values a row.
+/// The row of the first null, if a row has `per_row` values.
 fn first_null(array: &dyn Array, per_row: usize) -> Option<usize> {
     let nulls = array.logical_nulls().filter(|n| n.null_count() > 0)?;
     let position = (0..array.len()).find(|&i| nulls.is_null(i))?;
     Some(position / per_row.max(1))
 }
 
-fn check_float(array: AnyArray, place: &Place<'_>) -> Result<AnyArray> {
+fn check_float(array: AnyArray, place: &ColumnPlace<'_>) -> Result<AnyArray> {
     if array.dtype.is_float() {
         return Ok(array);
     }
@@ -279,7 +279,7 @@ fn check_float(array: AnyArray, place: &Place<'_>) -> Result<AnyArray> {
 }
 
 /// A column of single values.
-fn flat(array: &ArrayRef, place: &Place<'_>) -> Result<AnyArray> {
+fn flat(array: &ArrayRef, place: &ColumnPlace<'_>) -> Result<AnyArray> {
     let (dtype, values) = values(array, place)?;
     if let Some(row) = first_null(array, 1) {
         return Err(place.missing(row));
@@ -287,7 +287,7 @@ fn flat(array: &ArrayRef, place: &Place<'_>) -> Result<AnyArray> {
     Ok(AnyArray::vector(dtype, values))
 }
 
-fn values(array: &ArrayRef, place: &Place<'_>) -> Result<(Dtype, Values)> {
+fn values(array: &ArrayRef, place: &ColumnPlace<'_>) -> Result<(ElementType, Values)> {
     macro_rules! ints {
         ($type:ty) => {
             Values::Int(
@@ -309,24 +309,33 @@ fn values(array: &ArrayRef, place: &Place<'_>) -> Result<(Dtype, Values)> {
         Values::Text(texts.map(|t| t.unwrap_or_default().to_owned()).collect())
     };
     Ok(match array.data_type() {
-        DataType::Float16 => (Dtype::F16, Values::F16(floats!(Float16Type))),
-        DataType::Float32 => (Dtype::F32, Values::F32(floats!(Float32Type))),
-        DataType::Float64 => (Dtype::F64, Values::F64(floats!(Float64Type))),
-        DataType::Int8 => (Dtype::I8, ints!(Int8Type)),
-        DataType::Int16 => (Dtype::I16, ints!(Int16Type)),
-        DataType::Int32 => (Dtype::I32, ints!(Int32Type)),
-        DataType::Int64 => (Dtype::I64, ints!(Int64Type)),
-        DataType::UInt8 => (Dtype::U8, ints!(UInt8Type)),
-        DataType::UInt16 => (Dtype::U16, ints!(UInt16Type)),
-        DataType::UInt32 => (Dtype::U32, ints!(UInt32Type)),
-        DataType::UInt64 => (Dtype::U64, ints!(UInt64Type)),
+        DataType::Float16 => (ElementType::F16, Values::F16(floats!(Float16Type))),
+        DataType::Float32 => (ElementType::F32, Values::F32(floats!(Float32Type))),
+        DataType::Float64 => (ElementType::F64, Values::F64(floats!(Float64Type))),
+        DataType::Int8 => (ElementType::I8, ints!(Int8Type)),
+        DataType::Int16 => (ElementType::I16, ints!(Int16Type)),
+        DataType::Int32 => (ElementType::I32, ints!(Int32Type)),
+        DataType::Int64 => (ElementType::I64, ints!(Int64Type)),
+        DataType::UInt8 => (ElementType::U8, ints!(UInt8Type)),
+        DataType::UInt16 => (ElementType::U16, ints!(UInt16Type)),
+        DataType::UInt32 => (ElementType::U32, ints!(UInt32Type)),
+        DataType::UInt64 => (ElementType::U64, ints!(UInt64Type)),
         DataType::Boolean => {
             let bits = array.as_boolean().values().iter();
-            (Dtype::Bool, Values::Int(bits.map(i64::from).collect()))
+            (
+                ElementType::Bool,
+                Values::Int(bits.map(i64::from).collect()),
+            )
         }
-        DataType::Utf8 => (Dtype::Text, texts(&mut array.as_string::<i32>().iter())),
-        DataType::LargeUtf8 => (Dtype::Text, texts(&mut array.as_string::<i64>().iter())),
-        DataType::Utf8View => (Dtype::Text, texts(&mut array.as_string_view().iter())),
+        DataType::Utf8 => (
+            ElementType::Text,
+            texts(&mut array.as_string::<i32>().iter()),
+        ),
+        DataType::LargeUtf8 => (
+            ElementType::Text,
+            texts(&mut array.as_string::<i64>().iter()),
+        ),
+        DataType::Utf8View => (ElementType::Text, texts(&mut array.as_string_view().iter())),
         DataType::Dictionary(..) => {
             let dictionary = array.as_any_dictionary();
             let (dtype, values) = values(dictionary.values(), place)?;
@@ -348,8 +357,8 @@ fn values(array: &ArrayRef, place: &Place<'_>) -> Result<(Dtype, Values)> {
     })
 }
 
-/// A column of lists of the same length, `expected` if that is known, as a matrix.
-fn list(array: &ArrayRef, place: &Place<'_>, expected: Option<usize>) -> Result<AnyArray> {
+/// A column of lists, all of the same length, as a matrix. The length is `expected`, or that of the first list.
+fn list(array: &ArrayRef, place: &ColumnPlace<'_>, expected: Option<usize>) -> Result<AnyArray> {
     if let Some(row) = first_null(array, 1) {
         return Err(place.missing(row));
     }
@@ -376,7 +385,7 @@ fn list(array: &ArrayRef, place: &Place<'_>, expected: Option<usize>) -> Result<
         other => {
             return Err(place.wrong_type(
                 &format!("{other}"),
-                "it must hold lists of floats, or have one column per class beside it",
+                "scores are lists of floats, or one column per class",
             ));
         }
     };
@@ -402,10 +411,10 @@ fn list(array: &ArrayRef, place: &Place<'_>, expected: Option<usize>) -> Result<
     })
 }
 
-/// Puts columns of scores side by side: in their own type if they share one, else as `f64`.
+/// Columns of scores as a matrix: in their own type if they share one, else as `f64`.
 fn interleave(columns: Vec<AnyArray>, rows: usize) -> AnyArray {
     let shape = vec![rows, columns.len()];
-    let dtype = columns.first().map_or(Dtype::F64, |c| c.dtype);
+    let dtype = columns.first().map_or(ElementType::F64, |c| c.dtype);
     macro_rules! weave {
         ($variant:ident) => {{
             let columns: Option<Vec<&Vec<_>>> = columns
@@ -422,8 +431,8 @@ fn interleave(columns: Vec<AnyArray>, rows: usize) -> AnyArray {
         }};
     }
     let same = match dtype {
-        Dtype::F16 => weave!(F16),
-        Dtype::F32 => weave!(F32),
+        ElementType::F16 => weave!(F16),
+        ElementType::F32 => weave!(F32),
         _ => weave!(F64),
     };
     let (dtype, values) = match same {
@@ -431,7 +440,7 @@ fn interleave(columns: Vec<AnyArray>, rows: usize) -> AnyArray {
         None => {
             let columns: Vec<Vec<f64>> = columns.iter().map(|c| to_f64(&c.values)).collect();
             let cells = (0..rows).flat_map(|row| columns.iter().map(move |c| c[row]));
-            (Dtype::F64, Values::F64(cells.collect()))
+            (ElementType::F64, Values::F64(cells.collect()))
         }
     };
     AnyArray {

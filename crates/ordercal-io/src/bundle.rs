@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::nearest::nearest;
 use crate::reader::LabelNeed;
 
-/// The endings of array names; `log_probs` stands before `probs`, which it also ends with.
+/// How the names of arrays of scores end; `log_probs` comes before `probs`, which is an ending of it.
 const SCORES: [(&str, ScoreKind); 3] = [
     ("log_probs", ScoreKind::LogProbs),
     ("logits", ScoreKind::Logits),
@@ -28,8 +28,8 @@ enum Role {
 
 /// The arrays of one split, as positions in the file's list.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Set {
-    /// The split; `None` for the only set of a file without splits.
+pub(crate) struct SplitArrays {
+    /// The name of the split; `None` if the file has no splits.
     pub(crate) split: Option<String>,
     pub(crate) scores: Vec<(ScoreKind, usize)>,
     pub(crate) labels: Option<usize>,
@@ -37,15 +37,15 @@ pub(crate) struct Set {
     pub(crate) class_names: Option<usize>,
 }
 
-/// One set picked, with its scores.
+/// The arrays of a split, with one array of scores picked.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Pick {
-    pub(crate) set: Set,
+pub(crate) struct PickedArrays {
+    pub(crate) set: SplitArrays,
     pub(crate) scores: usize,
     pub(crate) kind: ScoreKind,
 }
 
-/// Splits a name into the split before `_`, empty if none, and the role that its ending says.
+/// Parses a name such as `test_logits` into the split, empty if there is none, and the role.
 fn role_of(name: &str) -> Option<(&str, Role)> {
     let scores = SCORES.map(|(ending, kind)| (ending, Role::Scores(kind)));
     let others = [
@@ -63,17 +63,17 @@ fn role_of(name: &str) -> Option<(&str, Role)> {
     })
 }
 
-/// The sets that have scores, in the order of the file. Class names without a split are everyone's.
-pub(crate) fn sets(entries: &[Entry]) -> Vec<Set> {
+/// The splits that have scores, in the order of the file. `class_names` without a split is for all of them.
+pub(crate) fn sets(entries: &[Entry]) -> Vec<SplitArrays> {
     let mut order = Vec::new();
-    let mut sets: BTreeMap<&str, Set> = BTreeMap::new();
+    let mut sets: BTreeMap<&str, SplitArrays> = BTreeMap::new();
     for (index, entry) in entries.iter().enumerate() {
         let Some((split, role)) = role_of(&entry.name) else {
             continue;
         };
         let set = sets.entry(split).or_insert_with(|| {
             order.push(split);
-            Set::default()
+            SplitArrays::default()
         });
         match role {
             Role::Scores(kind) => set.scores.push((kind, index)),
@@ -94,17 +94,17 @@ pub(crate) fn sets(entries: &[Entry]) -> Vec<Set> {
         .collect()
 }
 
-/// Picks the set that was asked for, and its scores.
+/// Picks a split and its scores.
 ///
-/// A single set is taken without being named. An array called `probs` or `log_probs` says its kind
-/// itself; one called `logits` holds what `hint` says, or logits.
+/// If there is only one split, it need not be named. `hint` is the kind of an array called `logits`, which are
+/// logits by default; arrays called `probs` or `log_probs` are what their name says.
 pub(crate) fn pick(
     path: &Path,
     entries: &[Entry],
     split: Option<&str>,
     hint: Option<ScoreKind>,
     labels: LabelNeed,
-) -> Result<Pick> {
+) -> Result<PickedArrays> {
     let sets = sets(entries);
     let present = || list(entries.iter().map(Entry::describe));
     if sets.is_empty() {
@@ -166,14 +166,14 @@ pub(crate) fn pick(
         ScoreKind::Logits => hint.unwrap_or(ScoreKind::Logits),
         said => said,
     };
-    Ok(Pick {
+    Ok(PickedArrays {
         set: set.clone(),
         scores,
         kind,
     })
 }
 
-/// The error for a split that is not there, with the nearest that is.
+/// The error for a split that does not exist, with the nearest one that does.
 pub(crate) fn unknown_split(path: &Path, split: &str, known: Vec<String>) -> Error {
     let hint = match nearest(split, known.iter().map(String::as_str)) {
         _ if known.is_empty() => {
@@ -193,20 +193,24 @@ pub(crate) fn unknown_split(path: &Path, split: &str, known: Vec<String>) -> Err
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::array::Dtype;
+    use crate::array::ElementType;
 
     fn entries(names: &[&str]) -> Vec<Entry> {
         names
             .iter()
             .map(|&name| Entry {
                 name: name.into(),
-                dtype: Ok(Dtype::F32),
+                dtype: Ok(ElementType::F32),
                 shape: vec![4, 3],
             })
             .collect()
     }
 
-    fn picked(names: &[&str], split: Option<&str>, hint: Option<ScoreKind>) -> Result<Pick> {
+    fn picked(
+        names: &[&str],
+        split: Option<&str>,
+        hint: Option<ScoreKind>,
+    ) -> Result<PickedArrays> {
         pick(
             Path::new("f.npz"),
             &entries(names),

@@ -6,12 +6,12 @@ use ordercal::ScoreKind;
 
 use crate::archive::list;
 use crate::bundle::unknown_split;
+use crate::data_ref::DataRef;
 use crate::error::{Error, Result};
 use crate::nearest::nearest;
 use crate::reader::{LabelNeed, ReadOptions};
-use crate::source::DataRef;
 
-/// Column names start so, or are the list column, for each kind of scores.
+/// For each kind of scores, the prefix of its columns and the name of its list column.
 const KINDS: [(ScoreKind, &str, &str); 3] = [
     (ScoreKind::Logits, "logit_", "logits"),
     (ScoreKind::LogProbs, "log_prob_", "log_probs"),
@@ -27,18 +27,18 @@ pub(crate) enum ScoreColumns {
     List(usize),
 }
 
-/// The columns that are read.
+/// The columns that are read, as positions in the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct TableColumns {
     pub(crate) kind: ScoreKind,
     pub(crate) scores: ScoreColumns,
     pub(crate) label: Option<usize>,
     pub(crate) weight: Option<usize>,
-    /// What follows `logit_`, if that is not numbers.
+    /// What follows the prefix `logit_`, unless those are numbers.
     pub(crate) class_names: Option<Vec<String>>,
 }
 
-impl Plan {
+impl TableColumns {
     /// Every column that is read.
     pub(crate) fn columns(&self) -> Vec<usize> {
         let mut columns = match &self.scores {
@@ -51,13 +51,13 @@ impl Plan {
     }
 }
 
-/// Assigns roles by the names of the columns. `lists` says whether a column can hold lists.
-pub(crate) fn plan(
+/// Finds the columns by their names. `lists` says whether a column can hold lists.
+pub(crate) fn find(
     data: &DataRef,
     names: &[String],
     lists: bool,
     options: &ReadOptions,
-) -> Result<Plan> {
+) -> Result<TableColumns> {
     let path = data.path();
     if let Some(split) = data.split() {
         return Err(unknown_split(path, split, Vec::new()));
@@ -98,21 +98,21 @@ pub(crate) fn plan(
         list => (list, None),
     };
     let ignored = options.labels == LabelNeed::Ignored;
-    let find = |wanted: [&str; 2]| {
+    let position = |wanted: [&str; 2]| {
         let found = names.iter().position(|n| wanted.contains(&n.as_str()));
         found.filter(|_| !ignored)
     };
-    let plan = Plan {
+    let table = TableColumns {
         kind: match kind {
             ScoreKind::Logits => options.kind.unwrap_or(kind),
             said => said,
         },
         scores,
-        label: find(["label", "labels"]),
-        weight: find(["weight", "weights"]),
+        label: position(["label", "labels"]),
+        weight: position(["weight", "weights"]),
         class_names,
     };
-    for &column in &plan.columns() {
+    for &column in &table.columns() {
         if names.iter().filter(|n| **n == names[column]).count() > 1 {
             return Err(Error::Duplicate {
                 path: path.to_path_buf(),
@@ -120,7 +120,7 @@ pub(crate) fn plan(
             });
         }
     }
-    if options.labels == LabelNeed::Required && plan.label.is_none() {
+    if options.labels == LabelNeed::Required && table.label.is_none() {
         let near = nearest("label", names.iter().map(String::as_str));
         let hint = near.map_or(String::new(), |n| format!(" (did you mean `{n}`?)"));
         return Err(Error::NoLabels {
@@ -129,7 +129,7 @@ pub(crate) fn plan(
             present: show(names),
         });
     }
-    Ok(plan)
+    Ok(table)
 }
 
 /// The only column, or the one named `label`: for a table that holds nothing but labels.
@@ -146,8 +146,8 @@ pub(crate) fn label_column(path: &Path, names: &[String]) -> Result<usize> {
     }
 }
 
-/// Puts score columns in the order of the classes: by number if what follows the prefix are numbers,
-/// which must then be 0 to K − 1; otherwise as they stand, and what follows are the classes' names.
+/// Puts score columns in the order of the classes. What follows the prefix are either the numbers 0 to K − 1, by
+/// which columns are sorted, or the names of the classes, in the order of the file.
 fn order_columns(
     path: &Path,
     names: &[String],
@@ -216,18 +216,18 @@ pub(crate) fn show(names: &[String]) -> String {
 mod tests {
     use super::*;
 
-    fn planned(names: &[&str], options: ReadOptions) -> Result<Plan> {
+    fn found(names: &[&str], options: ReadOptions) -> Result<TableColumns> {
         let names: Vec<String> = names.iter().map(|&n| n.into()).collect();
-        plan(&DataRef::new("f.csv"), &names, true, &options)
+        find(&DataRef::new("f.csv"), &names, true, &options)
     }
 
     #[test]
     fn columns_are_found_whatever_their_order() {
         let names = ["id", "logit_2", "label", "logit_0", "weight", "logit_1"];
-        let plan = planned(&names, ReadOptions::default()).unwrap();
-        assert_eq!(plan.scores, ScoreColumns::Wide(vec![3, 5, 1]));
+        let table = found(&names, ReadOptions::default()).unwrap();
+        assert_eq!(table.scores, ScoreColumns::Wide(vec![3, 5, 1]));
         assert_eq!(
-            (plan.label, plan.weight, plan.class_names),
+            (table.label, table.weight, table.class_names),
             (Some(2), Some(4), None)
         );
     }
@@ -236,29 +236,28 @@ mod tests {
     fn ten_columns_are_ordered_by_number_not_by_letter() {
         let names: Vec<String> = (0..12).rev().map(|i| format!("prob_{i}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let plan = planned(&names, ReadOptions::default()).unwrap();
-        assert_eq!(plan.scores, ScoreColumns::Wide((0..12).rev().collect()));
-        assert_eq!(plan.kind, ScoreKind::Probs);
+        let table = found(&names, ReadOptions::default()).unwrap();
+        assert_eq!(table.scores, ScoreColumns::Wide((0..12).rev().collect()));
+        assert_eq!(table.kind, ScoreKind::Probs);
     }
 
     #[test]
     fn names_after_the_prefix_are_class_names() {
-        let plan = planned(&["log_prob_dog", "log_prob_cat"], ReadOptions::default()).unwrap();
-        assert_eq!(plan.class_names.unwrap(), ["dog", "cat"]);
-        assert_eq!(plan.kind, ScoreKind::LogProbs);
+        let table = found(&["log_prob_dog", "log_prob_cat"], ReadOptions::default()).unwrap();
+        assert_eq!(table.class_names.unwrap(), ["dog", "cat"]);
+        assert_eq!(table.kind, ScoreKind::LogProbs);
     }
 
     #[test]
     fn gaps_and_repetitions_are_errors() {
-        let error = planned(&["logit_0", "logit_2"], ReadOptions::default()).unwrap_err();
+        let error = found(&["logit_0", "logit_2"], ReadOptions::default()).unwrap_err();
         assert!(matches!(error, Error::MissingColumn { column, .. } if column == "logit_1"));
-        let error =
-            planned(&["logit_0", "logit_1", "logit_1"], ReadOptions::default()).unwrap_err();
+        let error = found(&["logit_0", "logit_1", "logit_1"], ReadOptions::default()).unwrap_err();
         assert!(matches!(error, Error::Duplicate { name, .. } if name == "logit_1"));
-        let error = planned(&["logit_0", "logit_1", "prob_0"], ReadOptions::default()).unwrap_err();
+        let error = found(&["logit_0", "logit_1", "prob_0"], ReadOptions::default()).unwrap_err();
         assert!(matches!(error, Error::AmbiguousScores { .. }));
         let required = ReadOptions::default().with_labels(LabelNeed::Required);
-        let error = planned(&["logit_0", "logit_1", "lable"], required).unwrap_err();
+        let error = found(&["logit_0", "logit_1", "lable"], required).unwrap_err();
         assert!(
             error.to_string().contains("did you mean `lable`?"),
             "{error}"
@@ -267,7 +266,10 @@ mod tests {
 
     #[test]
     fn a_list_column_will_do() {
-        let plan = planned(&["labels", "logits"], ReadOptions::default()).unwrap();
-        assert_eq!((plan.scores, plan.label), (ScoreColumns::List(1), Some(0)));
+        let table = found(&["labels", "logits"], ReadOptions::default()).unwrap();
+        assert_eq!(
+            (table.scores, table.label),
+            (ScoreColumns::List(1), Some(0))
+        );
     }
 }

@@ -1,18 +1,17 @@
-//! What can go wrong with a file, with the place where it did.
+//! What can go wrong with a file.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::onnx::OnnxError;
-use crate::source::Format;
+use crate::formats::Format;
 
 /// A result whose error is [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Everything that reading or writing refuses, each variant holding what is needed to find the culprit.
+/// Why a file cannot be read or written.
 ///
-/// Rows and columns count from 0, as arrays do; lines of a csv file count from 1, as editors do. Every
-/// message starts with the file's name.
+/// Every message starts with the name of the file. Rows and columns are counted from 0 in every format, as in
+/// numpy. For csv files, messages also give the line, counted from 1 as editors do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -38,16 +37,16 @@ pub enum Error {
         /// What the operating system said.
         source: io::Error,
     },
-    /// The file's extension is not one that can be read or written.
-    #[error("{}: the ending does not say a known format; {hint}", path.display())]
+    /// The ending of the file is not that of a format that can be read or written.
+    #[error("{}: the file's ending is not known; {hint}", path.display())]
     UnknownFormat {
         /// The file.
         path: PathBuf,
-        /// The endings that are known here.
-        hint: &'static str,
+        /// The known endings.
+        hint: String,
     },
     /// This build was made without the code for the format.
-    #[error("{}: this build cannot handle {format} files; rebuild it with the feature `{feature}`", path.display())]
+    #[error("{}: this build has no support for {format} files; rebuild it with the feature `{feature}`", path.display())]
     FeatureOff {
         /// The file.
         path: PathBuf,
@@ -63,7 +62,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// The first bytes are not those of the format.
-    #[error("{}: this is not a {format} file: its first bytes are {found:02x?}", path.display())]
+    #[error("{}: the file is not in {format} format: it starts with the bytes {found:02x?}", path.display())]
     WrongMagic {
         /// The file.
         path: PathBuf,
@@ -72,10 +71,10 @@ pub enum Error {
         /// The first bytes of the file.
         found: Vec<u8>,
     },
-    /// Data that should be there is not.
+    /// The file is shorter than it should be.
     #[error(
         "{}: {what} needs {needed} bytes from offset {offset}, but only {available} are there; \
-         the file is cut short or damaged", path.display()
+         the file is truncated or damaged", path.display()
     )]
     Truncated {
         /// The file.
@@ -146,7 +145,7 @@ pub enum Error {
         array: String,
         /// Its type.
         found: String,
-        /// What is needed, as a clause.
+        /// What is needed.
         expected: &'static str,
     },
     /// An array of a shape that does not fit its role.
@@ -158,7 +157,7 @@ pub enum Error {
         array: String,
         /// Its shape.
         shape: Vec<usize>,
-        /// What is needed, as a clause.
+        /// What is needed.
         expected: String,
     },
     /// Labels or weights of another length than the scores.
@@ -178,7 +177,7 @@ pub enum Error {
     NoScores {
         /// The file.
         path: PathBuf,
-        /// The names that would do.
+        /// What was looked for.
         expected: String,
         /// What is in the file.
         present: String,
@@ -188,13 +187,13 @@ pub enum Error {
     NoLabels {
         /// The file.
         path: PathBuf,
-        /// The names that would do.
+        /// What was looked for.
         expected: String,
         /// What is in the file.
         present: String,
     },
-    /// The same rows are there as several kinds of scores.
-    #[error("{}: both `{first}` and `{second}` are there; say which to use with the kind", path.display())]
+    /// There are several kinds of scores.
+    #[error("{}: both `{first}` and `{second}` are there; choose one by saying the kind of scores", path.display())]
     AmbiguousScores {
         /// The file.
         path: PathBuf,
@@ -235,7 +234,7 @@ pub enum Error {
         present: String,
     },
     /// Two columns or arrays with one name.
-    #[error("{}: `{name}` is there twice", path.display())]
+    #[error("{}: there are two of the name `{name}`", path.display())]
     Duplicate {
         /// The file.
         path: PathBuf,
@@ -243,10 +242,12 @@ pub enum Error {
         name: String,
     },
     /// A cell of a csv file that is not a number.
-    #[error("{}: line {line}, column `{column}`: `{text}` is not a number", path.display())]
+    #[error("{}: row {row} (line {line}), column `{column}`: `{text}` is not a number", path.display())]
     NotANumber {
         /// The file.
         path: PathBuf,
+        /// The row.
+        row: usize,
         /// The line, from 1.
         line: u64,
         /// The column.
@@ -255,10 +256,12 @@ pub enum Error {
         text: String,
     },
     /// A row of a csv file with too few or too many cells.
-    #[error("{}: line {line}: {found} cells, but the header has {expected} columns", path.display())]
+    #[error("{}: row {row} (line {line}): {found} cells, but the header has {expected} columns", path.display())]
     WrongFieldCount {
         /// The file.
         path: PathBuf,
+        /// The row.
+        row: usize,
         /// The line, from 1.
         line: u64,
         /// How many columns the header has.
@@ -267,12 +270,14 @@ pub enum Error {
         found: u64,
     },
     /// A line of a csv file that cannot be a line of a table.
-    #[error("{}: line {line}: {problem}", path.display())]
+    #[error("{}: {}: {problem}", path.display(), row_and_line(*row, *line))]
     BadLine {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: u64,
+        /// The row; `None` for the header.
+        row: Option<usize>,
         /// What is wrong with it.
         problem: &'static str,
     },
@@ -310,8 +315,8 @@ pub enum Error {
         /// The label.
         value: f64,
     },
-    /// A row of one-hot labels that is not one 1 and zeros.
-    #[error("{}: row {row}: a one-hot label must hold one 1 and zeros otherwise", path.display())]
+    /// A row of one-hot labels that is not a single 1 among zeros.
+    #[error("{}: row {row}: a one-hot label must be a single 1 among zeros", path.display())]
     NotOneHot {
         /// The file.
         path: PathBuf,
@@ -330,7 +335,7 @@ pub enum Error {
         /// The nearest class name in words, or nothing.
         hint: String,
     },
-    /// Labels are names, and which class a name is cannot be told.
+    /// Labels are names, and it is not known which class each belongs to.
     #[error(
         "{}: the labels are names, {found} different ones for {classes} classes, so which column each \
          belongs to is not known; add an array `class_names`, or name the columns `logit_NAME`", path.display()
@@ -363,15 +368,15 @@ pub enum Error {
         /// What the library found.
         source: ordercal::Error,
     },
-    /// An output format that must know the number of rows before the first is written.
-    #[error("{}: a {format} file starts with the number of rows, which is not known", path.display())]
+    /// A format that starts with the number of rows, which was not given.
+    #[error("{}: the {format} format starts with the number of rows, which is not known", path.display())]
     RowCountNeeded {
         /// The file.
         path: PathBuf,
         /// The format.
         format: Format,
     },
-    /// The rows written are not those that were announced.
+    /// More or fewer rows were written than announced.
     #[error("{}: {announced} rows were announced but {written} written", path.display())]
     WrongRowCount {
         /// The file.
@@ -381,23 +386,23 @@ pub enum Error {
         /// How many were written.
         written: usize,
     },
-    /// A block of another width or type than the writer was made for.
-    #[error("{}: the file is made of {expected} columns, but {found} were given", path.display())]
+    /// Rows of another width or type than the writer was made for.
+    #[error("{}: the file has {expected} columns, but rows of {found} columns were given", path.display())]
     WrongBlock {
         /// The file.
         path: PathBuf,
-        /// Columns and type that the file is made of.
+        /// The number and type of the file's columns.
         expected: String,
-        /// Columns and type of the block.
+        /// The number and type of the columns given.
         found: String,
     },
-    /// A file of another kind where a fitted model is expected.
+    /// A file that holds something else where a fitted model is expected.
     #[error("{}: this file holds no fitted model; make one with `ordercal fit`", path.display())]
     NotAModel {
         /// The file.
         path: PathBuf,
     },
-    /// A model from the future.
+    /// A model that a newer version of ordercal wrote.
     #[error(
         "{}: the model has format version {version}, and this version of ordercal reads up to {known}; \
          update ordercal", path.display()
@@ -418,17 +423,9 @@ pub enum Error {
         /// What is wrong with it.
         message: String,
     },
-    /// A model that cannot be written as ONNX.
-    #[error("{}: {source}", path.display())]
-    Onnx {
-        /// The file that was not written.
-        path: PathBuf,
-        /// Why.
-        source: OnnxError,
-    },
 }
 
-/// Text out of a file as it may stand in a message: one line, and not a long one.
+/// Text from a file for use in a message: without control characters, and not too long.
 pub(crate) fn clean(text: &str) -> String {
     const LONGEST: usize = 200;
     let printable = |c: char| if c.is_control() { '\u{fffd}' } else { c };
@@ -437,6 +434,13 @@ pub(crate) fn clean(text: &str) -> String {
         clean.push('…');
     }
     clean
+}
+
+fn row_and_line(row: Option<usize>, line: u64) -> String {
+    match row {
+        Some(row) => format!("row {row} (line {line})"),
+        None => format!("line {line}"),
+    }
 }
 
 fn split_suffix(split: &Option<String>) -> String {
@@ -485,8 +489,7 @@ impl Error {
             | Self::WrongBlock { path, .. }
             | Self::NotAModel { path }
             | Self::NewerModel { path, .. }
-            | Self::DamagedModel { path, .. }
-            | Self::Onnx { path, .. } => path,
+            | Self::DamagedModel { path, .. } => path,
         }
     }
 
@@ -499,7 +502,7 @@ impl Error {
         }
     }
 
-    /// Wraps what the operating system said, with the two mistakes everyone makes told apart.
+    /// Wraps what the operating system said; missing files and folders have variants of their own.
     pub(crate) fn io(path: &Path, action: &'static str, source: io::Error) -> Self {
         let path = path.to_path_buf();
         match source.kind() {

@@ -4,22 +4,19 @@ use std::path::Path;
 
 use ordercal::ScoreKind;
 
-use crate::archive::Archive;
 use crate::bundle;
+use crate::data_ref::DataRef;
 use crate::error::Result;
-use crate::npz::Npz;
-use crate::pickle::Pickle;
+use crate::formats::{Format, Reading};
 use crate::reader::{ReadOptions, RowReader};
-use crate::safetensors::Safetensors;
-use crate::source::{DataRef, Format};
 
-/// One set of scores in a file.
+/// One split of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SetInfo {
-    /// The split; `None` for the only set of a file without splits.
+    /// The name of the split; `None` if the file has no splits.
     pub split: Option<String>,
-    /// What the scores are, by their name; logits if the name says nothing.
+    /// What the scores are, as far as their name says it; otherwise logits.
     pub kind: ScoreKind,
     /// N, where the file says it.
     pub rows: Option<usize>,
@@ -35,38 +32,34 @@ pub struct SetInfo {
 pub struct Contents {
     /// The format.
     pub format: Format,
-    /// The sets of scores, in the file's order.
+    /// The splits that have scores, in the file's order.
     pub sets: Vec<SetInfo>,
     /// Every array by name, type and shape, in words; empty for tables.
     pub arrays: Vec<String>,
 }
 
-/// Looks into a file.
+/// Says what a file holds.
 ///
 /// # Errors
 /// If the file cannot be read.
 pub fn inspect(path: &Path) -> Result<Contents> {
     let format = Format::of(path)?;
-    let archive: Box<dyn Archive> = match format {
-        Format::Npz => Box::new(Npz::open(path)?),
-        Format::Safetensors => Box::new(Safetensors::open(path)?),
-        Format::Pickle => Box::new(Pickle::open(path)?),
-        _ => {
-            let reader = RowReader::open(&DataRef::new(path), ReadOptions::default())?;
-            let set = SetInfo {
-                split: None,
-                kind: reader.kind(),
-                rows: reader.known_rows(),
-                classes: reader.classes(),
-                labels: reader.has_labels(),
-            };
-            return Ok(Contents {
-                format,
-                sets: vec![set],
-                arrays: Vec::new(),
-            });
-        }
+    let Reading::Archive(open) = format.codec().read else {
+        let reader = RowReader::open(&DataRef::new(path), ReadOptions::default())?;
+        let set = SetInfo {
+            split: None,
+            kind: reader.kind(),
+            rows: reader.known_rows(),
+            classes: reader.classes(),
+            labels: reader.has_labels(),
+        };
+        return Ok(Contents {
+            format,
+            sets: vec![set],
+            arrays: Vec::new(),
+        });
     };
+    let archive = open(path)?;
     let entries = archive.entries();
     let sets = bundle::sets(entries).into_iter().map(|set| {
         let (kind, scores) = set.scores[0];

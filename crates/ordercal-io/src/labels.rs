@@ -1,4 +1,4 @@
-//! Labels as people store them, turned into class indices.
+//! Labels as class indices.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -7,9 +7,9 @@ use crate::array::{AnyArray, Values};
 use crate::error::{Error, Result, clean};
 use crate::nearest::nearest;
 
-/// Turns labels into class indices: integers, float integers, N×1, one-hot N×K, or names.
+/// Turns labels into class indices. Labels are integers, floats with integer values, names, or one-hot N×K.
 ///
-/// Whether an index is below the number of classes is left to the dataset, which names the row.
+/// It is the dataset that checks whether an index is below the number of classes.
 pub(crate) struct LabelDecoder {
     names: Option<HashMap<String, i64>>,
 }
@@ -26,7 +26,7 @@ impl LabelDecoder {
         }
     }
 
-    /// The class index of each row. `first_row` is where in the file the array's first row is.
+    /// The class index of each row. `first_row` is the array's first row, counted from the start of the file.
     pub(crate) fn decode(
         &self,
         path: &Path,
@@ -66,7 +66,7 @@ impl LabelDecoder {
             }
             let row = first_row + row;
             let path = path.to_path_buf();
-            // A number that is no integer is a mistake of another kind than a misspelt name.
+            // A fraction is another mistake than a misspelt name.
             if let Ok(value) = label.trim().parse::<f64>() {
                 return Err(Error::LabelNotInteger { path, row, value });
             }
@@ -86,7 +86,7 @@ impl LabelDecoder {
     }
 }
 
-/// The different names in labels, to learn the classes from: in sorted order, as scikit-learn numbers them.
+/// Collects the distinct names among labels; sorted, as in scikit-learn, they are the classes.
 pub(crate) struct NameCollector {
     names: BTreeSet<String>,
     classes: usize,
@@ -100,7 +100,7 @@ impl NameCollector {
         }
     }
 
-    /// Takes in some labels; false once there are more names than classes and more would be of no use.
+    /// Adds labels; false once there are more names than classes.
     pub(crate) fn add(&mut self, labels: &[String]) -> bool {
         for label in labels {
             if !self.names.contains(label) {
@@ -113,7 +113,7 @@ impl NameCollector {
         true
     }
 
-    /// The names, which must be as many as classes: otherwise it is not known which column is whose.
+    /// The names. There must be one per class: otherwise it is not known which column each belongs to.
     pub(crate) fn finish(self, path: &Path) -> Result<Vec<String>> {
         if self.names.len() == self.classes {
             return Ok(self.names.into_iter().collect());
@@ -126,8 +126,7 @@ impl NameCollector {
     }
 }
 
-/// Whether labels read as text are names. If one is a number they are indices, and a name among them is a
-/// mistake.
+/// Whether labels that are text are names. If one of them is a number, all are taken for indices.
 pub(crate) fn are_names(labels: &[String]) -> bool {
     let is_number = |label: &String| label.trim().parse::<f64>().is_ok();
     !labels.iter().any(is_number)
@@ -140,13 +139,13 @@ fn parse_integer(text: &str) -> Option<i64> {
         .or_else(|| text.parse::<f64>().ok().and_then(integer))
 }
 
-/// A float as the integer it is, if it is one.
+/// The integer that a float is equal to, if there is one.
 fn integer(value: f64) -> Option<i64> {
     // Beyond 2^53 floats skip integers; no data set has that many classes.
     (value.fract() == 0.0 && value.abs() <= 9_007_199_254_740_992.0).then_some(value as i64)
 }
 
-/// Numbers of any type as `f64`. Text has none.
+/// Numbers of any type as `f64`; empty for text.
 pub(crate) fn to_f64(values: &Values) -> Vec<f64> {
     match values {
         Values::F16(v) => v.iter().map(|&x| f64::from(x)).collect(),
@@ -187,9 +186,9 @@ fn one_hot(path: &Path, array: &AnyArray, columns: usize, first_row: usize) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::array::Dtype;
+    use crate::array::ElementType;
 
-    fn decode(shape: &[usize], dtype: Dtype, values: Values) -> Result<Vec<i64>> {
+    fn decode(shape: &[usize], dtype: ElementType, values: Values) -> Result<Vec<i64>> {
         let array = AnyArray {
             shape: shape.to_vec(),
             dtype,
@@ -205,25 +204,25 @@ mod tests {
     #[test]
     fn numbers_of_every_form_become_indices() {
         let ints = Values::Int(vec![2, 0, -1]);
-        assert_eq!(decode(&[3], Dtype::I8, ints).unwrap(), [2, 0, -1]);
+        assert_eq!(decode(&[3], ElementType::I8, ints).unwrap(), [2, 0, -1]);
         let floats = Values::F32(vec![2.0, 0.0]);
-        assert_eq!(decode(&[2, 1], Dtype::F32, floats).unwrap(), [2, 0]);
+        assert_eq!(decode(&[2, 1], ElementType::F32, floats).unwrap(), [2, 0]);
         let hot = Values::Int(vec![0, 0, 1, 1, 0, 0]);
-        assert_eq!(decode(&[2, 3], Dtype::Bool, hot).unwrap(), [2, 0]);
+        assert_eq!(decode(&[2, 3], ElementType::Bool, hot).unwrap(), [2, 0]);
         assert_eq!(
-            decode(&[2], Dtype::Text, texts(&["1", " 2.0"])).unwrap(),
+            decode(&[2], ElementType::Text, texts(&["1", " 2.0"])).unwrap(),
             [1, 2]
         );
     }
 
     #[test]
     fn halves_and_cold_rows_are_refused_with_their_row() {
-        let error = decode(&[2], Dtype::F64, Values::F64(vec![1.0, 1.5])).unwrap_err();
+        let error = decode(&[2], ElementType::F64, Values::F64(vec![1.0, 1.5])).unwrap_err();
         assert!(matches!(error, Error::LabelNotInteger { row: 11, .. }));
-        let error = decode(&[1], Dtype::F64, Values::F64(vec![f64::NAN])).unwrap_err();
+        let error = decode(&[1], ElementType::F64, Values::F64(vec![f64::NAN])).unwrap_err();
         assert!(matches!(error, Error::LabelNotInteger { row: 10, .. }));
         for row in [[0, 0, 0], [1, 1, 0], [2, 0, 0], [1, 0, 2]] {
-            let error = decode(&[1, 3], Dtype::I64, Values::Int(row.to_vec())).unwrap_err();
+            let error = decode(&[1, 3], ElementType::I64, Values::Int(row.to_vec())).unwrap_err();
             assert!(matches!(error, Error::NotOneHot { row: 10, .. }), "{row:?}");
         }
     }
@@ -232,7 +231,7 @@ mod tests {
     fn names_are_looked_up_and_typos_explained() {
         let names = ["cat".to_owned(), "dog".to_owned()];
         let decoder = LabelDecoder::new(Some(&names));
-        let array = |v: &[&str]| AnyArray::vector(Dtype::Text, texts(v));
+        let array = |v: &[&str]| AnyArray::vector(ElementType::Text, texts(v));
         let path = Path::new("f");
         assert_eq!(
             decoder

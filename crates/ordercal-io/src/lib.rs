@@ -1,20 +1,19 @@
-//! Files in, files out: scores and labels from the formats that people have them in, and calibrated
-//! scores back.
+//! Reads scores and labels from files, and writes calibrated scores and fitted models.
 //!
-//! | format | read | written |
+//! | files | hold | written |
 //! |---|---|---|
-//! | `.npy` | one array; labels in a second file | yes |
+//! | `.npy` | one array; labels are in a second file | yes |
 //! | `.npz`, `.safetensors` | arrays `logits`, `labels`, or `SPLIT_logits`, `SPLIT_labels`, … | yes |
 //! | `.csv`, `.csv.gz` | columns `label`, `logit_0`, `logit_1`, … | yes |
-//! | `.parquet`, `.arrow`, `.feather` | the same columns, or a list column `logits` | yes |
-//! | `.p`, `.pkl` | numpy arrays in tuples, lists and dicts; nothing is run | no |
+//! | `.parquet`, `.arrow`, `.feather`, `.ipc` | the same columns, or a list column `logits` | yes |
+//! | `.p`, `.pkl`, `.pickle` | numpy arrays in tuples, lists and dicts; nothing is executed | no |
 //!
-//! [`SavedModel`] keeps a fitted model in a file of its own; [`export_onnx`] writes it for other programs to run.
-//!
-//! [`load`] takes a whole file into memory, [`RowReader`] goes through it in chunks, [`ScoreWriter`]
-//! writes chunk by chunk, and [`AtomicFile`] makes sure that no output is ever half there. Instead of
-//! `logits` there may be `probs` or `log_probs`; what the scores are is said by such a name or by the
+//! Instead of `logits` there may be `probs` or `log_probs`. What the scores are is said by such a name or by the
 //! caller, never guessed from the values.
+//!
+//! [`load`] reads a whole file, [`RowReader`] reads it in chunks, and [`ScoreWriter`] writes in chunks.
+//! [`SavedModel`] is a fitted model in a file of its own. Every output goes through [`AtomicFile`]: it is complete or
+//! not there. In messages, rows and columns are counted from 0, whatever the format; see [`enum@Error`].
 //!
 //! ```
 //! use ordercal_io::{DataRef, load};
@@ -27,9 +26,18 @@
 //! assert_eq!((dataset.rows(), dataset.classes()), (2, 2));
 //! # Ok::<(), ordercal_io::Error>(())
 //! ```
+//!
+//! # Adding a format
+//! Say it is called foo. Three files change:
+//! 1. `src/foo.rs` is new. Its `CODEC` says how the format is read, as arrays with names or as a table of columns,
+//!    and how it is written.
+//! 2. `src/formats.rs` gets one line in the table of formats: name, endings and `foo::CODEC`. Dispatch, messages
+//!    and help texts follow from the table.
+//! 3. `src/lib.rs` gets `mod foo;` and a line in the table above, which a test compares with the formats.
 
 mod archive;
 mod array;
+mod array_reader;
 #[cfg(feature = "parquet")]
 mod arrow;
 #[cfg(feature = "parquet")]
@@ -39,11 +47,12 @@ mod atomic;
 mod batch_writer;
 #[cfg(feature = "parquet")]
 mod batches;
-mod blocks;
 mod bundle;
 mod columns;
 mod csv;
+mod data_ref;
 mod error;
+mod formats;
 mod inspect;
 mod labels;
 mod loaded;
@@ -51,26 +60,24 @@ mod model_file;
 mod nearest;
 mod npy;
 mod npz;
-mod onnx;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod pickle;
-mod raw;
 mod reader;
-mod rows;
+mod row_chunk;
+mod row_source;
 mod safetensors;
-mod source;
 mod stored_zip;
 mod writer;
 
 pub use atomic::{AtomicFile, discard_pending, write_atomically};
+pub use data_ref::DataRef;
 pub use error::{Error, Result};
+pub use formats::{Format, readable_endings, writable_endings};
 pub use inspect::{Contents, SetInfo, inspect};
 pub use loaded::{LoadedData, load, load_pair};
 pub use model_file::{FORMAT_VERSION, SavedModel};
 pub use nearest::nearest;
-pub use onnx::{OnnxError, export_onnx, onnx_bytes};
 pub use reader::{LabelNeed, ReadOptions, RowReader};
-pub use rows::{Rows, ScoreMatrix};
-pub use source::{DataRef, Format};
+pub use row_chunk::{RowChunk, ScoreMatrix};
 pub use writer::{OutputSpec, OutputType, ScoreWriter};

@@ -1,23 +1,23 @@
-//! A whole file in memory.
+//! Whole files in memory.
 
 use std::path::Path;
 
 use ordercal::{Dataset, ScoreKind, Scores};
 
+use crate::data_ref::DataRef;
 use crate::error::Result;
 use crate::reader::{ReadOptions, RowReader};
-use crate::rows::{Rows, ScoreMatrix};
-use crate::source::DataRef;
+use crate::row_chunk::{RowChunk, ScoreMatrix};
 
 /// Scores as they are in the file, with labels and weights if there are any.
 #[derive(Debug, Clone)]
 pub struct LoadedData {
-    rows: Rows,
+    rows: RowChunk,
     class_names: Option<Vec<String>>,
 }
 
 impl LoadedData {
-    /// Everything that the options ask for.
+    /// Reads a file, or one split of it.
     ///
     /// # Errors
     /// If the file cannot be read, or does not hold what is asked for.
@@ -26,7 +26,7 @@ impl LoadedData {
         Self::collect(RowReader::open(data, options)?)
     }
 
-    /// The same with the labels in a second file.
+    /// Reads scores from one file and labels from another.
     ///
     /// # Errors
     /// If a file cannot be read, or the two do not fit together.

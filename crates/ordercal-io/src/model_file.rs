@@ -1,16 +1,16 @@
-//! Fitted models in files: safetensors with everything else in the header.
+//! Fitted models as safetensors files.
 //!
-//! The tensors are the model's numbers. The header's metadata holds the rest as text: `format`, `version`,
-//! `classes`, and as JSON `method` (with its hyperparameters), `model` (the settings that are no tensors),
-//! `report` and, if they are known, `class_names`. There is no time stamp, and everything is written in
-//! alphabetical order: the same fit gives the same bytes.
+//! The tensors are the model's arrays. The header's metadata has the rest: `format`, `version` and `classes` as
+//! text, and as JSON `method` (with its hyperparameters), `model` (all settings that are not arrays), `report` and,
+//! if they are known, `class_names`. Keys are sorted and there is no time stamp, so that the same fit gives the
+//! same bytes.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use ::safetensors::SafeTensors;
 use ::safetensors::tensor::{Dtype, TensorView};
-use ordercal::{FitReport, Method, Model, ModelParts, TensorValues};
+use ordercal::models::{ModelParts, TensorValues};
+use ordercal::{FitReport, Method, Model};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -22,10 +22,10 @@ use crate::safetensors::Safetensors;
 /// The version of the format that this code writes, and the newest it reads.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// What says that a safetensors file is a model.
+/// The value of `format` by which a model is recognised.
 const FORMAT: &str = "ordercal-model";
 
-/// A fitted model with all that is worth keeping about it.
+/// A fitted model, the method that fitted it, the report of the fit and the names of the classes.
 ///
 /// ```
 /// use ndarray::array;
@@ -58,7 +58,7 @@ pub struct SavedModel {
 }
 
 impl SavedModel {
-    /// A model fresh from its fit.
+    /// A model as a fit returns it.
     pub fn new(method: Method, fitted: ordercal::Fitted) -> Self {
         Self {
             model: fitted.model,
@@ -77,24 +77,32 @@ impl SavedModel {
         }
     }
 
-    /// Writes the model; the file is whole or not there.
+    /// Writes the model to a file, atomically.
     ///
     /// # Errors
     /// If the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
-        write_atomically(path, &self.to_bytes())
+        let bytes = self.to_bytes().map_err(|source| Error::Data {
+            path: path.to_path_buf(),
+            split: None,
+            source,
+        })?;
+        write_atomically(path, &bytes)
     }
 
     /// The bytes of the file.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let parts = self.model.to_parts();
+    ///
+    /// # Errors
+    /// If the model is one of the user's own, which cannot be stored.
+    pub fn to_bytes(&self) -> ordercal::Result<Vec<u8>> {
+        let parts = self.model.to_parts()?;
         let mut metadata = Map::new();
         let mut say = |key: &str, value: String| metadata.insert(key.to_owned(), value.into());
         say("format", FORMAT.to_owned());
         say("version", FORMAT_VERSION.to_string());
         say("classes", self.model.classes().to_string());
         say("method", to_json(&self.method));
-        say("model", to_json(&parts));
+        say("model", parts.settings.to_string());
         say("report", to_json(&self.report));
         if let Some(names) = &self.class_names {
             say("class_names", to_json(names));
@@ -102,7 +110,7 @@ impl SavedModel {
         let mut header = Map::new();
         header.insert("__metadata__".to_owned(), metadata.into());
         let mut data = Vec::new();
-        for (name, values) in parts.tensors() {
+        for (name, values) in parts.tensors {
             let start = data.len();
             let (dtype, count) = append(&values, &mut data);
             let offsets = [start, data.len()];
@@ -110,27 +118,26 @@ impl SavedModel {
             header.insert(name, info);
         }
         let mut header = to_json(&header).into_bytes();
-        // The format wants the data aligned.
+        // The format aligns the data to 8 bytes.
         header.resize(header.len().next_multiple_of(8), b' ');
         let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
         bytes.extend(header);
         bytes.extend(data);
-        bytes
+        Ok(bytes)
     }
 
-    /// Reads a model and checks that all its parts fit together.
+    /// Reads a model and checks it.
     ///
     /// # Errors
     /// If the file cannot be read, is damaged, holds no model, or one from a newer version.
     pub fn load(path: &Path) -> Result<Self> {
-        // The header's length and the tensors' places are checked against the file's size first, so that
-        // nothing is allocated on the word of a damaged file.
+        // This checks the sizes in the header against the size of the file before memory is allocated.
         Safetensors::open(path)?;
         let bytes = std::fs::read(path).map_err(|e| Error::io(path, "read", e))?;
         Self::from_bytes(&bytes, path)
     }
 
-    /// Reads a model from the bytes of a file; errors call it `path`.
+    /// Reads a model from the bytes of a file; `path` is its name in messages.
     ///
     /// # Errors
     /// If the bytes are damaged, hold no model, or one from a newer version.
@@ -163,14 +170,17 @@ impl SavedModel {
                 known: FORMAT_VERSION,
             });
         }
-        let mut parts: ModelParts = from_json("model", get("model")?).map_err(damaged)?;
-        let mut arrays = BTreeMap::new();
+        let settings = from_json("model", get("model")?).map_err(damaged)?;
+        let mut arrays = Vec::new();
         for (name, view) in tensors.tensors() {
             let values =
                 values_of(&view).ok_or_else(|| damaged(format!("the type of `{name}`")))?;
-            arrays.insert(name, values);
+            arrays.push((name, values));
         }
-        parts.fill(arrays).map_err(|e| damaged(e.to_string()))?;
+        let parts = ModelParts {
+            settings,
+            tensors: arrays,
+        };
         let model = Model::from_parts(parts).map_err(|e| damaged(e.to_string()))?;
         if get("classes")? != &model.classes().to_string() {
             return Err(damaged(
@@ -185,7 +195,7 @@ impl SavedModel {
             .as_ref()
             .is_some_and(|names| names.len() != model.classes())
         {
-            return Err(damaged("it has not one name per class".to_owned()));
+            return Err(damaged("it does not have one name per class".to_owned()));
         }
         Ok(Self {
             model,
@@ -206,7 +216,7 @@ fn from_json<T: DeserializeOwned>(key: &str, text: &str) -> Result<T, String> {
     serde_json::from_str(text).map_err(|e| format!("`{key}` in its header: {e}"))
 }
 
-/// Appends an array's bytes; says its type and length.
+/// Appends the bytes of an array; returns its type and length.
 fn append(values: &TensorValues, data: &mut Vec<u8>) -> (&'static str, usize) {
     match values {
         TensorValues::F32(values) => {
@@ -228,27 +238,13 @@ fn append(values: &TensorValues, data: &mut Vec<u8>) -> (&'static str, usize) {
 fn values_of(view: &TensorView<'_>) -> Option<TensorValues> {
     let data = view.data();
     Some(match view.dtype() {
-        Dtype::F32 => TensorValues::F32(
-            data.as_chunks()
-                .0
-                .iter()
-                .map(|b| f32::from_le_bytes(*b))
-                .collect(),
-        ),
-        Dtype::F64 => TensorValues::F64(
-            data.as_chunks()
-                .0
-                .iter()
-                .map(|b| f64::from_le_bytes(*b))
-                .collect(),
-        ),
-        Dtype::U32 => TensorValues::U32(
-            data.as_chunks()
-                .0
-                .iter()
-                .map(|b| u32::from_le_bytes(*b))
-                .collect(),
-        ),
+        Dtype::F32 => TensorValues::F32(decode(data, f32::from_le_bytes)),
+        Dtype::F64 => TensorValues::F64(decode(data, f64::from_le_bytes)),
+        Dtype::U32 => TensorValues::U32(decode(data, u32::from_le_bytes)),
         _ => return None,
     })
+}
+
+fn decode<T, const SIZE: usize>(data: &[u8], one: fn([u8; SIZE]) -> T) -> Vec<T> {
+    data.as_chunks().0.iter().map(|b| one(*b)).collect()
 }

@@ -1,7 +1,12 @@
-//! The known name nearest to a mistyped one.
+//! Suggestions for mistyped names.
 
-/// The candidate that takes the fewest edits to reach from `wanted`, unless that is more than a third of
-/// its length (at least 2): a suggestion must be plausible.
+/// The candidate with the smallest edit distance to `wanted`; `None` if that is above 2 and above a third of the
+/// candidate's length, where a suggestion would not be plausible.
+///
+/// ```
+/// let splits = ["calib", "test"];
+/// assert_eq!(ordercal_io::nearest("tset", splits.into_iter()), Some("test"));
+/// ```
 pub fn nearest<'a>(wanted: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .map(|candidate| (edits(wanted, candidate), candidate))
@@ -10,9 +15,9 @@ pub fn nearest<'a>(wanted: &str, candidates: impl Iterator<Item = &'a str>) -> O
         .map(|(_, candidate)| candidate)
 }
 
-/// Levenshtein's distance.
+/// The Levenshtein distance.
 fn edits(a: &str, b: &str) -> usize {
-    // Two names of very different length are no typos of each other, and long ones would take long.
+    // Names of very different lengths are no typos of each other, and very long ones would take too long.
     if a.len().abs_diff(b.len()) > 8 || a.len() > 256 {
         return usize::MAX;
     }

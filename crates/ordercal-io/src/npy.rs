@@ -1,30 +1,43 @@
-//! `.npy`: one numpy array, a small header and the bytes.
+//! One numpy array.
 //!
-//! The format is described in numpy's NEP 1: a magic, a version, the length of a header, a Python dict
+//! The format is described in numpy's NEP 1: a magic number, a version, the length of the header, a Python dict
 //! literal with `descr`, `fortran_order` and `shape`, then the values.
 
 use std::io::Read;
 use std::path::Path;
 
-use crate::archive::{Archive, Entry, Foreign};
-use crate::array::Dtype;
+use crate::archive::{Archive, Entry, UnreadableType};
+use crate::array::ElementType;
+use crate::array_reader::{ArrayReader, Layout};
+use crate::data_ref;
 use crate::error::{Error, Result, clean};
-use crate::raw::{ArrayReader, Layout};
-use crate::source::{self, Format};
+use crate::formats::{Codec, Format, Reading, Writing};
+use crate::writer::{EncodedSink, OutputSpec, little_endian, write_bytes};
+
+pub(crate) const CODEC: Codec = Codec {
+    read: Reading::Array(|path| Ok(Box::new(Npy::open(path)?))),
+    write: Some(Writing {
+        needs_row_count: true,
+        create: |mut file, spec| {
+            write_bytes(&mut file, &header(spec))?;
+            Ok(EncodedSink::boxed(file, little_endian))
+        },
+    }),
+};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
-/// numpy writes 118 bytes and itself refuses more than 10,000.
+/// numpy writes headers of 118 bytes and refuses to read more than 10,000.
 const LONGEST_HEADER: usize = 1 << 16;
 
-/// What a header says: how to read the bytes, or why they cannot be read.
+/// A header that was read.
 pub(crate) struct Header {
-    pub(crate) layout: Result<Layout, Foreign>,
+    pub(crate) layout: Result<Layout, UnreadableType>,
     pub(crate) shape: Vec<usize>,
     /// Bytes before the first value.
     pub(crate) length: u64,
 }
 
-/// Reads a header. `available` is how many bytes there are in all, header included.
+/// Reads a header. `available` is the size of the header and the values together.
 pub(crate) fn read_header(
     reader: &mut impl Read,
     path: &Path,
@@ -96,7 +109,7 @@ pub(crate) fn read_header(
     })
 }
 
-/// Fills as much of `buffer` as there is.
+/// Reads until `buffer` is full or the reader at its end.
 fn read_up_to(reader: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<usize> {
     let mut done = 0;
     while done < buffer.len() {
@@ -110,34 +123,34 @@ fn read_up_to(reader: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<usiz
     Ok(done)
 }
 
-/// numpy's name of a type, `<f4` or `|b1`: the type and whether it is big-endian.
-pub(crate) fn parse_descr(descr: &str) -> Result<(Dtype, bool), Foreign> {
-    let other = || Foreign::Other(clean(&format!("`{descr}`")));
+/// Parses numpy's name of a type, such as `<f4` or `|b1`. The second result is whether it is big-endian.
+pub(crate) fn parse_descr(descr: &str) -> Result<(ElementType, bool), UnreadableType> {
+    let other = || UnreadableType::Other(clean(&format!("`{descr}`")));
     let (order, code) = match descr.as_bytes().first() {
         Some(order @ (b'<' | b'>' | b'|' | b'=')) => (*order, &descr[1..]),
         _ => (b'|', descr),
     };
     let big_endian = order == b'>' || (order == b'=' && cfg!(target_endian = "big"));
     let dtype = match code {
-        "b1" | "?" => Dtype::Bool,
-        "i1" => Dtype::I8,
-        "i2" => Dtype::I16,
-        "i4" => Dtype::I32,
-        "i8" => Dtype::I64,
-        "u1" => Dtype::U8,
-        "u2" => Dtype::U16,
-        "u4" => Dtype::U32,
-        "u8" => Dtype::U64,
-        "f2" => Dtype::F16,
-        "f4" => Dtype::F32,
-        "f8" => Dtype::F64,
-        _ if code.starts_with('O') => return Err(Foreign::Object),
+        "b1" | "?" => ElementType::Bool,
+        "i1" => ElementType::I8,
+        "i2" => ElementType::I16,
+        "i4" => ElementType::I32,
+        "i8" => ElementType::I64,
+        "u1" => ElementType::U8,
+        "u2" => ElementType::U16,
+        "u4" => ElementType::U32,
+        "u8" => ElementType::U64,
+        "f2" => ElementType::F16,
+        "f4" => ElementType::F32,
+        "f8" => ElementType::F64,
+        _ if code.starts_with('O') => return Err(UnreadableType::Object),
         _ => {
             let length = code.get(1..).and_then(|n| n.parse::<u32>().ok());
             let length = length.filter(|&n| n > 0).ok_or_else(other)? as usize;
             match code.as_bytes()[0] {
-                b'U' => Dtype::Unicode(length),
-                b'S' | b'a' => Dtype::Bytes(length),
+                b'U' => ElementType::Unicode(length),
+                b'S' | b'a' => ElementType::Bytes(length),
                 _ => return Err(other()),
             }
         }
@@ -146,12 +159,12 @@ pub(crate) fn parse_descr(descr: &str) -> Result<(Dtype, bool), Foreign> {
 }
 
 struct Dict {
-    descr: Result<String, Foreign>,
+    descr: Result<String, UnreadableType>,
     fortran: bool,
     shape: Vec<usize>,
 }
 
-/// Where in the header, and what is wrong there.
+/// A position in the header, and what is wrong there.
 type Problem = (usize, &'static str);
 
 fn parse_dict(text: &[u8]) -> Result<Dict, Problem> {
@@ -165,7 +178,9 @@ fn parse_dict(text: &[u8]) -> Result<Dict, Problem> {
         match key.as_str() {
             "descr" if parser.peek() == Some(b'[') => {
                 parser.brackets()?;
-                descr = Some(Err(Foreign::Other("a record of several fields".into())));
+                descr = Some(Err(UnreadableType::Other(
+                    "a record of several fields".into(),
+                )));
             }
             "descr" => descr = Some(Ok(parser.string()?)),
             "fortran_order" => fortran = Some(parser.boolean()?),
@@ -187,7 +202,7 @@ fn parse_dict(text: &[u8]) -> Result<Dict, Problem> {
     }
 }
 
-/// The little of Python's literals that numpy writes.
+/// A parser for those Python literals that numpy writes.
 struct Parser<'a> {
     text: &'a [u8],
     at: usize,
@@ -261,7 +276,7 @@ impl Parser<'_> {
         Ok(extents)
     }
 
-    /// Skips a list, however nested.
+    /// Skips a list, with the lists in it.
     fn brackets(&mut self) -> Result<(), Problem> {
         let start = self.at;
         let mut depth = 0_usize;
@@ -290,7 +305,7 @@ pub(crate) struct Npy {
 
 impl Npy {
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let (mut file, size) = source::open(path)?;
+        let (mut file, size) = data_ref::open(path)?;
         let header = read_header(&mut file, path, "array", size)?;
         if let Ok(layout) = &header.layout {
             layout.check_fits(
@@ -326,9 +341,27 @@ impl Archive for Npy {
             .layout
             .clone()
             .expect("an entry with a type has a layout");
-        let (file, _) = source::open(&self.path)?;
+        let (file, _) = data_ref::open(&self.path)?;
         ArrayReader::file(&self.path, &entry.name, layout, file, self.start)
     }
+}
+
+/// Version 1 of the header, padded so that the values start at a multiple of 64, as numpy writes it.
+pub(crate) fn header(spec: &OutputSpec) -> Vec<u8> {
+    let mut dict = format!(
+        "{{'descr': '<f{}', 'fortran_order': False, 'shape': ({}, {}), }}",
+        spec.dtype.size(),
+        spec.rows.unwrap_or(0),
+        spec.classes
+    );
+    let unpadded = 10 + dict.len() + 1;
+    dict.push_str(&" ".repeat(unpadded.next_multiple_of(64) - unpadded));
+    dict.push('\n');
+    let mut header = MAGIC.to_vec();
+    header.extend([1, 0]);
+    header.extend((dict.len() as u16).to_le_bytes());
+    header.extend(dict.as_bytes());
+    header
 }
 
 #[cfg(test)]
@@ -351,7 +384,7 @@ mod tests {
         let d = dict(
             "{'descr': [('a', '<f4'), ('b', [('c', '<i2')])], 'fortran_order': False, 'shape': (1,)}",
         );
-        assert!(matches!(d.unwrap().descr, Err(Foreign::Other(_))));
+        assert!(matches!(d.unwrap().descr, Err(UnreadableType::Other(_))));
     }
 
     #[test]
@@ -375,15 +408,18 @@ mod tests {
 
     #[test]
     fn type_names_are_read() {
-        assert_eq!(parse_descr("<f4").unwrap(), (Dtype::F32, false));
-        assert_eq!(parse_descr(">i2").unwrap(), (Dtype::I16, true));
-        assert_eq!(parse_descr("|b1").unwrap(), (Dtype::Bool, false));
-        assert_eq!(parse_descr("<U5").unwrap(), (Dtype::Unicode(5), false));
-        assert_eq!(parse_descr("|S3").unwrap(), (Dtype::Bytes(3), false));
-        assert_eq!(parse_descr("|O"), Err(Foreign::Object));
+        assert_eq!(parse_descr("<f4").unwrap(), (ElementType::F32, false));
+        assert_eq!(parse_descr(">i2").unwrap(), (ElementType::I16, true));
+        assert_eq!(parse_descr("|b1").unwrap(), (ElementType::Bool, false));
+        assert_eq!(
+            parse_descr("<U5").unwrap(),
+            (ElementType::Unicode(5), false)
+        );
+        assert_eq!(parse_descr("|S3").unwrap(), (ElementType::Bytes(3), false));
+        assert_eq!(parse_descr("|O"), Err(UnreadableType::Object));
         for name in ["", "<", "<c8", "<f16", "<M8[ns]", "<U0", "|V2", "é"] {
             assert!(
-                matches!(parse_descr(name), Err(Foreign::Other(_))),
+                matches!(parse_descr(name), Err(UnreadableType::Other(_))),
                 "{name}"
             );
         }

@@ -1,4 +1,4 @@
-//! `.npz`: a zip of `.npy` files, stored or deflated.
+//! Several numpy arrays: a zip archive of `.npy` files, stored or deflated.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -8,18 +8,30 @@ use flate2::Crc;
 use flate2::read::DeflateDecoder;
 use zip::{CompressionMethod, ZipArchive};
 
-use crate::archive::{Archive, Entry, Foreign};
+use crate::archive::{Archive, Entry, UnreadableType};
+use crate::array_reader::{ArrayReader, Layout};
+use crate::atomic::AtomicFile;
+use crate::data_ref;
 use crate::error::{Error, Result, clean};
+use crate::formats::{Codec, Format, Reading, Writing};
 use crate::npy::{self, Header};
-use crate::raw::{ArrayReader, Layout};
-use crate::source::{self, Format};
+use crate::stored_zip::StoredZip;
+use crate::writer::{EncodedSink, OutputSpec, ScoreSink, little_endian, write_bytes};
 
-/// No deflate stream can expand by more than this, so a larger claim is false.
+pub(crate) const CODEC: Codec = Codec {
+    read: Reading::Archive(|path| Ok(Box::new(Npz::open(path)?))),
+    write: Some(Writing {
+        needs_row_count: true,
+        create,
+    }),
+};
+
+/// The largest compression ratio of deflate.
 const LARGEST_EXPANSION: u64 = 1032;
 
-/// Where a member's bytes are.
+/// A file in the archive.
 #[derive(Clone)]
-struct Member {
+struct ZipMember {
     start: u64,
     packed: u64,
     size: u64,
@@ -27,16 +39,16 @@ struct Member {
     deflated: bool,
 }
 
-/// An opened `.npz`.
+/// An open archive.
 pub(crate) struct Npz {
     path: PathBuf,
     entries: Vec<Entry>,
-    members: Vec<(Member, Option<Layout>, u64)>,
+    members: Vec<(ZipMember, Option<Layout>, u64)>,
 }
 
 impl Npz {
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let (mut file, file_size) = source::open(path)?;
+        let (mut file, file_size) = data_ref::open(path)?;
         let mut magic = Vec::new();
         (&mut file)
             .take(4)
@@ -65,8 +77,8 @@ impl Npz {
         Ok(npz)
     }
 
-    /// Reads the header of a member, so that its type and shape are known before it is wanted.
-    fn add(&mut self, name: &str, member: Member) -> Result<()> {
+    /// Adds a member by its header, which says the type and the shape.
+    fn add(&mut self, name: &str, member: ZipMember) -> Result<()> {
         if self.entries.iter().any(|e| e.name == name) {
             return Err(Error::Duplicate {
                 path: self.path.clone(),
@@ -90,7 +102,10 @@ impl Npz {
             let available = member.size.saturating_sub(length);
             layout.check_fits(&self.path, name, length, available)?;
         }
-        let dtype = layout.as_ref().map(|l| l.dtype).map_err(Foreign::clone);
+        let dtype = layout
+            .as_ref()
+            .map(|l| l.dtype)
+            .map_err(UnreadableType::clone);
         self.entries.push(Entry::new(name, dtype, shape));
         self.members.push((member, layout.ok(), length));
         Ok(())
@@ -108,7 +123,7 @@ impl Archive for Npz {
         let (member, layout, header) = &self.members[index];
         let layout = layout.clone().expect("an entry with a type has a layout");
         if layout.fortran && !member.deflated {
-            let (file, _) = source::open(&self.path)?;
+            let (file, _) = data_ref::open(&self.path)?;
             return ArrayReader::file(&self.path, &entry.name, layout, file, member.start + header);
         }
         let mut reader = open_member(&self.path, member)?;
@@ -124,13 +139,13 @@ impl Archive for Npz {
     }
 }
 
-/// Finds a member's bytes and checks the sizes it claims against the size of the file.
+/// Finds a member and checks its sizes against that of the archive.
 fn locate(
     archive: &mut ZipArchive<BufReader<File>>,
     index: usize,
     path: &Path,
     file_size: u64,
-) -> Result<(String, Member)> {
+) -> Result<(String, ZipMember)> {
     let file = archive.by_index_raw(index).map_err(|e| damaged(path, &e))?;
     let name = clean(&file.name().map_err(|e| damaged(path, &e))?);
     let refuse = |message: String| Error::damaged(path, Format::Npz, &message);
@@ -144,7 +159,7 @@ fn locate(
             )));
         }
     };
-    let member = Member {
+    let member = ZipMember {
         start: file.data_start().unwrap_or(u64::MAX),
         packed: file.compressed_size(),
         size: file.size(),
@@ -175,8 +190,8 @@ fn locate(
     Ok((name, member))
 }
 
-fn open_member(path: &Path, member: &Member) -> Result<Checked> {
-    let (mut file, _) = source::open(path)?;
+fn open_member(path: &Path, member: &ZipMember) -> Result<Checked> {
+    let (mut file, _) = data_ref::open(path)?;
     file.seek(SeekFrom::Start(member.start))
         .map_err(|e| Error::io(path, "read", e))?;
     let packed = file.take(member.packed);
@@ -192,11 +207,23 @@ fn open_member(path: &Path, member: &Member) -> Result<Checked> {
     })
 }
 
+/// One array, stored as numpy.savez does: floats hardly compress, and stored ones can be read from any row.
+fn create(file: AtomicFile, spec: &OutputSpec) -> Result<Box<dyn ScoreSink>> {
+    let path = file.path().to_path_buf();
+    let header = npy::header(spec);
+    let size = header.len() + spec.rows.unwrap_or(0) * spec.classes * spec.dtype.size();
+    let name = format!("{}.npy", spec.array_name());
+    let zip = StoredZip::new(file, name, size as u64);
+    let mut zip = zip.map_err(|e| Error::io(&path, "write", e))?;
+    write_bytes(&mut zip, &header)?;
+    Ok(EncodedSink::boxed(zip, little_endian))
+}
+
 fn damaged(path: &Path, error: &zip::result::ZipError) -> Error {
     Error::damaged(path, Format::Npz, &error.to_string())
 }
 
-/// Passes bytes on and compares their checksum with the directory's once all have been read.
+/// A reader that compares the checksum at the end.
 struct Checked {
     inner: io::Take<Box<dyn Read + Send>>,
     crc: Crc,

@@ -1,4 +1,4 @@
-//! `.parquet`: read batch by batch, and of the columns only those that are needed.
+//! Parquet: read in batches, and only the columns that are needed.
 
 use std::path::Path;
 
@@ -7,19 +7,32 @@ use ::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use arrow_schema::SchemaRef;
 
 use crate::array::AnyArray;
+use crate::batch_writer;
 use crate::batches::{self, Batches, column_names, guarded};
-use crate::blocks::Opened;
 use crate::columns;
+use crate::data_ref::{self, DataRef};
 use crate::error::{Error, Result};
+use crate::formats::{Codec, Format, Reading, Writing};
 use crate::reader::ReadOptions;
-use crate::source::{self, DataRef, Format};
+use crate::row_source::Opened;
+
+pub(crate) const CODEC: Codec = Codec {
+    read: Reading::Table {
+        open,
+        labels: read_labels,
+    },
+    write: Some(Writing {
+        needs_row_count: false,
+        create: |file, spec| batch_writer::create(file, Format::Parquet, spec),
+    }),
+};
 
 const BATCH_ROWS: usize = 8192;
 
 type Builder = ParquetRecordBatchReaderBuilder<std::fs::File>;
 
 fn builder(path: &Path) -> Result<Builder> {
-    let (mut file, size) = source::open(path)?;
+    let (mut file, size) = data_ref::open(path)?;
     let mut magic = [0_u8; 4];
     if size >= 4 {
         use std::io::{Read, Seek};
@@ -46,19 +59,19 @@ fn project(path: &Path, builder: Builder, columns: Vec<usize>) -> Result<(Schema
 }
 
 /// Opens a table of scores.
-pub(crate) fn open(data: &DataRef, options: &ReadOptions) -> Result<Opened> {
+fn open(data: &DataRef, options: &ReadOptions) -> Result<Opened> {
     let path = data.path();
     let builder = builder(path)?;
     let names = column_names(builder.schema());
-    let plan = columns::plan(data, &names, true, options)?;
+    let columns = columns::find(data, &names, true, options)?;
     let rows = builder.metadata().file_metadata().num_rows();
     let rows = usize::try_from(rows).ok();
-    let (schema, batches) = project(path, builder, plan.columns())?;
+    let (schema, batches) = project(path, builder, columns.columns())?;
     batches::open(data, options, Format::Parquet, &schema, batches, rows)
 }
 
-/// The labels of a table that holds nothing else, or has a column `label`.
-pub(crate) fn read_labels(path: &Path) -> Result<AnyArray> {
+/// Reads the only column, or the one named `label`.
+fn read_labels(path: &Path) -> Result<AnyArray> {
     let builder = builder(path)?;
     let column = columns::label_column(path, &column_names(builder.schema()))?;
     let (schema, batches) = project(path, builder, vec![column])?;

@@ -1,9 +1,9 @@
-//! `.p`, `.pkl`: pickled numpy arrays in tuples, lists and dicts, read without running anything.
+//! Pickled numpy arrays in tuples, lists and dicts, read without executing anything.
 //!
-//! A pickle is a program for a small stack machine, and Python's own reader lets it call any function.
-//! Here a program can build numbers, text, containers and numpy arrays, by a list of constructors that
-//! are written out in `numpy.rs`; anything else is refused. Values live in one flat list, so that neither
-//! reading nor dropping them recurses, and what a file can make it allocate is a fixed multiple of its size.
+//! A pickle is a program for a small stack machine, and in Python it can call any function. Here it can build
+//! numbers, text, containers and, by the constructors in `numpy.rs`, numpy arrays; anything else is refused.
+//! Values refer to each other by their position in one list, so that neither reading nor dropping them recurses.
+//! Memory is bounded by a multiple of the file's size.
 
 mod machine;
 mod numpy;
@@ -11,16 +11,22 @@ mod numpy;
 use std::path::{Path, PathBuf};
 
 use self::machine::{Id, Machine, Node};
-use crate::archive::{Archive, Entry, Foreign};
-use crate::array::{AnyArray, Dtype, Values};
+use crate::archive::{Archive, Entry, UnreadableType};
+use crate::array::{AnyArray, ElementType, Values};
+use crate::array_reader::ArrayReader;
+use crate::data_ref;
 use crate::error::{Result, clean};
-use crate::raw::ArrayReader;
-use crate::source;
+use crate::formats::{Codec, Reading};
 
-/// Deeper nesting than this is no bundle of arrays.
+pub(crate) const CODEC: Codec = Codec {
+    read: Reading::Archive(|path| Ok(Box::new(Pickle::open(path)?))),
+    write: None,
+};
+
+/// How deeply arrays may be nested in containers.
 const DEEPEST: usize = 8;
 
-/// An opened pickle.
+/// An open pickle.
 pub(crate) struct Pickle {
     path: PathBuf,
     machine: Machine,
@@ -30,7 +36,7 @@ pub(crate) struct Pickle {
 
 impl Pickle {
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let bytes = source::read_all(path)?;
+        let bytes = data_ref::read_all(path)?;
         let mut machine = Machine::new(path, bytes);
         let root = machine.run()?;
         let mut pickle = Self {
@@ -39,14 +45,14 @@ impl Pickle {
             entries: Vec::new(),
             nodes: Vec::new(),
         };
-        // Shared parts may be seen several times, but not without end.
+        // A value that is shared is visited once per reference; the budget bounds their number.
         let mut budget = pickle.machine.len() * 4 + 1024;
         pickle.flatten(root, "", 0, &mut budget)?;
         Ok(pickle)
     }
 
-    /// Gives every array a name by its place: dict keys joined by `_`; a pair is scores and labels; a pair
-    /// of pairs is the split `calib` and the split `test`, as in the files that papers publish.
+    /// Names every array by its path: the keys of dicts, joined by `_`. A pair of arrays is scores and labels. A pair
+    /// of such pairs is the splits `calib` and `test`, as in the files published with papers.
     fn flatten(&mut self, id: Id, name: &str, depth: usize, budget: &mut usize) -> Result<()> {
         if depth > DEEPEST || *budget == 0 {
             return Err(self.machine.refuse("the data is nested too deeply"));
@@ -107,12 +113,12 @@ impl Pickle {
         }
     }
 
-    /// The type and shape of a numpy array, or of a list of numbers, of names, or of such lists.
+    /// The type and shape of a numpy array, of a list of numbers or texts, or of a list of lists of numbers.
     fn array_like(
         &self,
         id: Id,
         budget: &mut usize,
-    ) -> Option<(Result<Dtype, Foreign>, Vec<usize>)> {
+    ) -> Option<(Result<ElementType, UnreadableType>, Vec<usize>)> {
         let items = match self.machine.node(id) {
             Node::Array(array) => return Some((array.dtype(), array.shape.clone())),
             Node::Tuple(items) | Node::List(items) => items,
@@ -137,23 +143,23 @@ impl Pickle {
             *budget -= row.len();
             self.scalars(row).filter(|dtype| !dtype.is_text())?;
         }
-        Some((Ok(Dtype::F64), vec![items.len(), width?]))
+        Some((Ok(ElementType::F64), vec![items.len(), width?]))
     }
 
-    /// The type that numbers or names have in common.
-    fn scalars(&self, items: &[Id]) -> Option<Dtype> {
+    /// The common type of numbers or of texts.
+    fn scalars(&self, items: &[Id]) -> Option<ElementType> {
         let type_of = |&id: &Id| match self.machine.node(id) {
-            Node::Int(_) | Node::Bool(_) => Some(Dtype::I64),
-            Node::Float(_) => Some(Dtype::F64),
-            Node::Text(_) => Some(Dtype::Text),
+            Node::Int(_) | Node::Bool(_) => Some(ElementType::I64),
+            Node::Float(_) => Some(ElementType::F64),
+            Node::Text(_) => Some(ElementType::Text),
             _ => None,
         };
         let mut types = items.iter().map(type_of);
         let first = types.next()??;
         types.try_fold(first, |common, next| match (common, next?) {
             (a, b) if a == b => Some(a),
-            (Dtype::Text, _) | (_, Dtype::Text) => None,
-            _ => Some(Dtype::F64),
+            (ElementType::Text, _) | (_, ElementType::Text) => None,
+            _ => Some(ElementType::F64),
         })
     }
 
@@ -174,11 +180,11 @@ impl Pickle {
         };
         let dtype = entry.dtype_or_error(&self.path)?;
         let values = match (dtype, entry.shape.len()) {
-            (Dtype::Text, _) => {
+            (ElementType::Text, _) => {
                 let texts = items.iter().map(|&id| self.machine.text(id));
                 Values::Text(texts.map(|t| t.unwrap_or_default().to_owned()).collect())
             }
-            (Dtype::I64, _) => Values::Int(
+            (ElementType::I64, _) => Values::Int(
                 items
                     .iter()
                     .map(|&id| match self.machine.node(id) {

@@ -1,4 +1,4 @@
-//! Reading a file chunk by chunk, so that memory does not grow with the number of rows.
+//! Reading a file in chunks, so that memory does not grow with the number of rows.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use ordercal::ScoreKind;
 
 use crate::array::Values;
-use crate::blocks::{self, Block, BlockSource, Opened};
+use crate::data_ref::DataRef;
 use crate::error::{Error, Result, clean};
 use crate::labels::{self, LabelDecoder, NameCollector};
-use crate::rows::{Rows, ScoreMatrix};
-use crate::source::DataRef;
+use crate::row_chunk::{RowChunk, ScoreMatrix};
+use crate::row_source::{self, Opened, RawRows, RowSource};
 
 /// What to do about labels and weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -20,7 +20,7 @@ pub enum LabelNeed {
     /// Read them if there are any.
     #[default]
     IfPresent,
-    /// Do not even look at them, so that damaged ones do no harm.
+    /// Do not read them, even if they are damaged.
     Ignored,
 }
 
@@ -38,13 +38,13 @@ pub enum LabelNeed {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ReadOptions {
-    /// What the scores are, where an array's name does not say it; logits if this does not either.
+    /// What the scores are, if their name does not say it; logits by default.
     pub kind: Option<ScoreKind>,
     /// What to do about labels.
     pub labels: LabelNeed,
-    /// The names of the classes in order, for labels that are names; otherwise the file's own.
+    /// The names of the classes, which labels may use; by default those of the file.
     pub class_names: Option<Vec<String>>,
-    /// How many rows a chunk has at most; by default as many as make about 4 MB.
+    /// The most rows in a chunk; by default about 4 MB.
     pub chunk_rows: Option<usize>,
 }
 
@@ -64,7 +64,7 @@ impl ReadOptions {
         Self { labels, ..self }
     }
 
-    /// Sets how many rows a chunk has at most.
+    /// Sets the most rows in a chunk.
     #[must_use]
     pub fn with_chunk_rows(self, rows: usize) -> Self {
         Self {
@@ -83,7 +83,7 @@ impl ReadOptions {
     }
 }
 
-/// Where the rows come from, so that they can be had a second time.
+/// Where the rows come from, so that they can be read again.
 enum Origin {
     Data(DataRef),
     Pair { scores: PathBuf, labels: PathBuf },
@@ -91,9 +91,8 @@ enum Origin {
 
 /// An iterator over chunks of rows.
 ///
-/// Files are read as they are asked for: `.npy`, `.npz`, `.csv`, `.parquet` and `.safetensors` never
-/// whole, so 10 million rows need no more memory than 10 thousand; pickles and column-order arrays in
-/// deflated `.npz` files are decoded at once.
+/// Memory does not grow with the number of rows, except for pickles and for arrays in column-major order inside a
+/// deflated `.npz` file, which are decoded at once.
 ///
 /// ```
 /// use ndarray::array;
@@ -115,9 +114,9 @@ enum Origin {
 pub struct RowReader {
     origin: Origin,
     options: ReadOptions,
-    source: Box<dyn BlockSource>,
-    /// The first block, if it had to be looked at before it was asked for.
-    pending: Option<Block>,
+    source: Box<dyn RowSource>,
+    /// The first rows, if they were already read to look at their labels.
+    pending: Option<RawRows>,
     kind: ScoreKind,
     classes: usize,
     rows: Option<usize>,
@@ -130,7 +129,7 @@ pub struct RowReader {
     failed: bool,
 }
 
-/// About 4 MB of 32-bit floats a chunk.
+/// About 4 MB of 32-bit floats.
 fn default_chunk_rows(classes: usize) -> usize {
     ((1 << 20) / classes.max(1)).clamp(64, 1 << 16)
 }
@@ -147,7 +146,7 @@ impl RowReader {
     /// Opens scores in one file and labels in another.
     ///
     /// # Errors
-    /// As [`RowReader::open`], and if the two have not the same number of rows.
+    /// As [`RowReader::open`], and if the two do not have the same number of rows.
     pub fn open_pair(scores: &Path, labels: &Path, options: ReadOptions) -> Result<Self> {
         let origin = Origin::Pair {
             scores: scores.to_path_buf(),
@@ -191,26 +190,26 @@ impl RowReader {
         Ok(reader)
     }
 
-    /// If the first labels are names, goes through all labels once to see which there are.
+    /// If the first labels are names, reads all labels once to learn the names of the classes.
     fn learn_names(&mut self) -> Result<()> {
         if !self.has_labels {
             return Ok(());
         }
-        let Some(block) = self.source.next_block(self.chunk_rows)? else {
+        let Some(rows) = self.source.next_rows(self.chunk_rows)? else {
             return Ok(());
         };
-        let names = match block.labels.as_ref().map(|labels| &labels.values) {
+        let names = match rows.labels.as_ref().map(|labels| &labels.values) {
             Some(Values::Text(first)) => labels::are_names(first),
             _ => false,
         };
-        self.pending = Some(block);
+        self.pending = Some(rows);
         if !names {
             return Ok(());
         }
         let mut collector = NameCollector::new(self.classes);
         let mut again = open_origin(&self.origin, &self.options)?.source;
-        while let Some(block) = again.next_block(self.chunk_rows)? {
-            if let Some(Values::Text(labels)) = block.labels.map(|labels| labels.values)
+        while let Some(rows) = again.next_rows(self.chunk_rows)? {
+            if let Some(Values::Text(labels)) = rows.labels.map(|labels| labels.values)
                 && !collector.add(&labels)
             {
                 break;
@@ -245,12 +244,12 @@ impl RowReader {
         self.classes
     }
 
-    /// The number of rows, where the file says it; csv files and arrow streams do not.
+    /// The number of rows, if the file says it; csv and Arrow files do not.
     pub fn known_rows(&self) -> Option<usize> {
         self.rows
     }
 
-    /// The number of rows, counted by going through the file once if it does not say it.
+    /// The number of rows; reads the whole file once if it does not say it.
     ///
     /// # Errors
     /// If the file cannot be read to its end.
@@ -259,12 +258,12 @@ impl RowReader {
             return Ok(rows);
         }
         let mut again = open_origin(&self.origin, &self.options)?.source;
-        let mut rows = 0;
-        while let Some(block) = again.next_block(self.chunk_rows)? {
-            rows += block.scores.rows();
+        let mut count = 0;
+        while let Some(rows) = again.next_rows(self.chunk_rows)? {
+            count += rows.scores.rows();
         }
-        self.rows = Some(rows);
-        Ok(rows)
+        self.rows = Some(count);
+        Ok(count)
     }
 
     /// Whether there are labels.
@@ -272,7 +271,7 @@ impl RowReader {
         self.has_labels
     }
 
-    /// The names of the classes, if the file or the caller gave them or the labels are names.
+    /// The names of the classes: those of the options, of the file, or of the labels.
     pub fn class_names(&self) -> Option<&[String]> {
         self.class_names.as_deref()
     }
@@ -282,62 +281,63 @@ impl RowReader {
         self.split.as_deref()
     }
 
-    fn decode(&mut self, block: Block) -> Result<Rows> {
+    fn decode(&mut self, rows: RawRows) -> Result<RowChunk> {
         let first_row = self.next_row;
-        self.next_row += block.scores.rows();
-        let labels = block
+        self.next_row += rows.scores.rows();
+        let labels = rows
             .labels
             .map(|labels| self.decoder.decode(self.labels_path(), labels, first_row));
-        Ok(Rows {
+        Ok(RowChunk {
             path: self.path().to_path_buf(),
+            labels_path: self.labels_path().to_path_buf(),
             split: self.split.clone(),
             kind: self.kind,
             first_row,
-            scores: ScoreMatrix::from_array(block.scores),
+            scores: ScoreMatrix::from_array(rows.scores),
             labels: labels.transpose()?,
-            weights: block.weights.map(|w| labels::to_f64(&w.values)),
+            weights: rows.weights.map(|w| labels::to_f64(&w.values)),
         })
     }
 
-    /// The rest of the rows as one.
-    pub(crate) fn collect_rows(mut self) -> Result<Rows> {
-        let Some(mut all) = self.next_block(usize::MAX)? else {
+    /// All remaining rows as one chunk.
+    pub(crate) fn collect_rows(mut self) -> Result<RowChunk> {
+        let Some(mut all) = self.next_rows(usize::MAX)? else {
             return Err(Error::Data {
                 path: self.path().to_path_buf(),
                 split: self.split.clone(),
                 source: ordercal::Error::NoRows,
             });
         };
-        while let Some(more) = self.next_block(usize::MAX)? {
+        while let Some(more) = self.next_rows(usize::MAX)? {
             all.append(more);
         }
         self.decode(all)
     }
 
-    fn next_block(&mut self, max: usize) -> Result<Option<Block>> {
+    fn next_rows(&mut self, max: usize) -> Result<Option<RawRows>> {
         match self.pending.take() {
-            Some(block) => Ok(Some(block)),
-            None => self.source.next_block(max),
+            Some(rows) => Ok(Some(rows)),
+            None => self.source.next_rows(max),
         }
     }
 }
 
 impl Iterator for RowReader {
-    type Item = Result<Rows>;
+    type Item = Result<RowChunk>;
 
-    /// The next chunk; nothing more after an error.
+    /// The next chunk; `None` after an error.
     fn next(&mut self) -> Option<Self::Item> {
         if self.failed {
             return None;
         }
-        let block = self.next_block(self.chunk_rows).transpose()?;
-        let rows = block.and_then(|block| self.decode(block));
-        self.failed = rows.is_err();
-        Some(rows)
+        let rows = self.next_rows(self.chunk_rows).transpose()?;
+        let chunk = rows.and_then(|rows| self.decode(rows));
+        self.failed = chunk.is_err();
+        Some(chunk)
     }
 }
 
-/// A label that names two classes would name neither.
+/// Two classes of one name could not be told apart.
 fn check_distinct(path: &Path, names: &[String]) -> Result<()> {
     let mut seen = HashSet::new();
     match names.iter().find(|name| !seen.insert(name.as_str())) {
@@ -351,24 +351,24 @@ fn check_distinct(path: &Path, names: &[String]) -> Result<()> {
 
 fn open_origin(origin: &Origin, options: &ReadOptions) -> Result<Opened> {
     match origin {
-        Origin::Data(data) => blocks::open(data, options),
+        Origin::Data(data) => row_source::open(data, options),
         Origin::Pair { scores, labels } => open_pair(scores, labels, options),
     }
 }
 
-/// Rows of one file, with labels of another put beside them.
+/// Opens scores in one file and labels in another.
 fn open_pair(scores: &Path, labels: &Path, options: &ReadOptions) -> Result<Opened> {
     let alone = options.clone().with_labels(LabelNeed::Ignored);
-    let opened = blocks::open(&DataRef::parse(scores), &alone)?;
-    let reader = blocks::open_labels(labels)?;
+    let opened = row_source::open(&DataRef::parse(scores), &alone)?;
+    let reader = row_source::open_labels(labels)?;
     let rows = opened
         .rows
         .or_else(|| reader.shape().first().copied())
         .unwrap_or(0);
-    blocks::check_labels(&reader, rows, opened.classes)?;
+    row_source::check_labels(&reader, rows, opened.classes)?;
     Ok(Opened {
         has_labels: true,
-        source: Box::new(blocks::Paired::new(opened.source, reader)),
+        source: Box::new(row_source::PairedSource::new(opened.source, reader)),
         ..opened
     })
 }

@@ -1,20 +1,33 @@
-//! `.safetensors`: a JSON header with the place of each tensor, then their bytes.
+//! Tensors with names: a JSON header with the position of each, then their bytes.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use ::safetensors::tensor::{Dtype as TensorType, Metadata};
+use ::safetensors::tensor::{Dtype, Metadata};
 
-use crate::archive::{Archive, Entry, Foreign};
-use crate::array::Dtype;
+use crate::archive::{Archive, Entry, UnreadableType};
+use crate::array::ElementType;
+use crate::array_reader::{ArrayReader, Layout};
+use crate::data_ref;
 use crate::error::{Error, Result, clean};
-use crate::raw::{ArrayReader, Layout};
-use crate::source::{self, Format};
+use crate::formats::{Codec, Format, Reading, Writing};
+use crate::writer::{EncodedSink, OutputSpec, little_endian, write_bytes};
+
+pub(crate) const CODEC: Codec = Codec {
+    read: Reading::Archive(|path| Ok(Box::new(Safetensors::open(path)?))),
+    write: Some(Writing {
+        needs_row_count: true,
+        create: |mut file, spec| {
+            write_bytes(&mut file, &header(spec))?;
+            Ok(EncodedSink::boxed(file, little_endian))
+        },
+    }),
+};
 
 /// The format's own limit.
 const LONGEST_HEADER: u64 = 100_000_000;
 
-/// An opened `.safetensors` file.
+/// An open file.
 pub(crate) struct Safetensors {
     path: PathBuf,
     entries: Vec<Entry>,
@@ -24,7 +37,7 @@ pub(crate) struct Safetensors {
 
 impl Safetensors {
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let (mut file, size) = source::open(path)?;
+        let (mut file, size) = data_ref::open(path)?;
         let truncated = |offset: u64, needed: u64, available: u64| Error::Truncated {
             path: path.to_path_buf(),
             what: "the header".into(),
@@ -91,11 +104,6 @@ impl Safetensors {
         }
         Ok(file)
     }
-
-    /// The names in the metadata under `class_names`, a JSON list.
-    pub(crate) fn class_names(&self) -> Option<&[String]> {
-        self.class_names.as_deref()
-    }
 }
 
 impl Archive for Safetensors {
@@ -111,28 +119,50 @@ impl Archive for Safetensors {
             fortran: false,
             shape: entry.shape.clone(),
         };
-        let (file, size) = source::open(&self.path)?;
+        let (file, size) = data_ref::open(&self.path)?;
         let start = self.starts[index];
         layout.check_fits(&self.path, &entry.name, start, size.saturating_sub(start))?;
         ArrayReader::file(&self.path, &entry.name, layout, file, start)
     }
+
+    /// The JSON list `class_names` of the metadata.
+    fn class_names(&self) -> Option<Vec<String>> {
+        self.class_names.clone()
+    }
 }
 
-fn dtype_of(dtype: TensorType) -> Result<Dtype, Foreign> {
+fn dtype_of(dtype: Dtype) -> Result<ElementType, UnreadableType> {
     Ok(match dtype {
-        TensorType::BOOL => Dtype::Bool,
-        TensorType::I8 => Dtype::I8,
-        TensorType::I16 => Dtype::I16,
-        TensorType::I32 => Dtype::I32,
-        TensorType::I64 => Dtype::I64,
-        TensorType::U8 => Dtype::U8,
-        TensorType::U16 => Dtype::U16,
-        TensorType::U32 => Dtype::U32,
-        TensorType::U64 => Dtype::U64,
-        TensorType::F16 => Dtype::F16,
-        TensorType::BF16 => Dtype::Bf16,
-        TensorType::F32 => Dtype::F32,
-        TensorType::F64 => Dtype::F64,
-        other => return Err(Foreign::Other(format!("{other:?}"))),
+        Dtype::BOOL => ElementType::Bool,
+        Dtype::I8 => ElementType::I8,
+        Dtype::I16 => ElementType::I16,
+        Dtype::I32 => ElementType::I32,
+        Dtype::I64 => ElementType::I64,
+        Dtype::U8 => ElementType::U8,
+        Dtype::U16 => ElementType::U16,
+        Dtype::U32 => ElementType::U32,
+        Dtype::U64 => ElementType::U64,
+        Dtype::F16 => ElementType::F16,
+        Dtype::BF16 => ElementType::Bf16,
+        Dtype::F32 => ElementType::F32,
+        Dtype::F64 => ElementType::F64,
+        other => return Err(UnreadableType::Other(format!("{other:?}"))),
     })
+}
+
+/// The header of one tensor, padded so that the values start at a multiple of 8.
+fn header(spec: &OutputSpec) -> Vec<u8> {
+    let rows = spec.rows.unwrap_or(0);
+    let size = spec.dtype.size();
+    let mut json = format!(
+        "{{\"{}\":{{\"dtype\":\"F{}\",\"shape\":[{rows},{}],\"data_offsets\":[0,{}]}}}}",
+        spec.array_name(),
+        size * 8,
+        spec.classes,
+        rows * spec.classes * size
+    );
+    json.push_str(&" ".repeat(json.len().next_multiple_of(8) - json.len()));
+    let mut header = (json.len() as u64).to_le_bytes().to_vec();
+    header.extend(json.as_bytes());
+    header
 }

@@ -1,7 +1,7 @@
-//! A zip of one stored member, written as a stream: what an `.npz` with one array is.
+//! A zip archive of one stored member, written as a stream: an `.npz` file with one array.
 //!
-//! The size is known before the first byte, so everything but the checksum can be written at once. Sizes are
-//! given in the 64-bit form (zip64), as numpy does, whether the member needs it or not.
+//! The size is known in advance, so that only the checksum has to be filled in at the end. Sizes are always in
+//! 64 bits (zip64), as numpy writes them.
 
 use std::io::{self, Seek, SeekFrom, Write};
 
@@ -14,7 +14,7 @@ const END_64: u32 = 0x0606_4b50;
 const END_64_LOCATOR: u32 = 0x0706_4b50;
 /// Version 4.5 of the format, the first with 64-bit sizes.
 const VERSION: u16 = 45;
-/// The first of January 1980: the same rows must give the same bytes.
+/// The first of January 1980, so that the same rows give the same bytes.
 const DATE: u16 = 0x21;
 /// Where the checksum is in the local header.
 const CHECKSUM_AT: u64 = 14;
@@ -44,12 +44,12 @@ impl<W: Write + Seek> StoredZip<W> {
         })
     }
 
-    pub(crate) fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.crc.update(bytes);
-        self.inner.write_all(bytes)
+    /// What the bytes are written to.
+    pub(crate) fn get_ref(&self) -> &W {
+        &self.inner
     }
 
-    /// Writes the directory and the checksum, and gives the file back.
+    /// Writes the directory and the checksum, and returns the file.
     pub(crate) fn finish(mut self) -> io::Result<W> {
         let crc = self.crc.sum();
         let directory_at = self.inner.stream_position()?;
@@ -95,6 +95,18 @@ impl<W: Write + Seek> StoredZip<W> {
         self.inner.seek(SeekFrom::Start(CHECKSUM_AT))?;
         self.inner.write_all(&crc.to_le_bytes())?;
         Ok(self.inner)
+    }
+}
+
+impl<W: Write> Write for StoredZip<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.inner.write(bytes)?;
+        self.crc.update(&bytes[..count]);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
     }
 }
 

@@ -1,19 +1,18 @@
-//! Writing calibrated scores chunk by chunk, in the format that the file's ending says.
+//! Writing calibrated scores in chunks.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use flate2::Compression;
 use flate2::write::GzEncoder;
 use ndarray::ArrayView2;
 use ordercal::ScoreKind;
 
 use crate::atomic::AtomicFile;
 use crate::error::{Error, Result};
-use crate::source::Format;
+use crate::formats::Format;
 use crate::stored_zip::StoredZip;
 
-/// The float type of a file that is written.
+/// The type of floats in a file that is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum OutputType {
     /// 32-bit floats.
@@ -24,7 +23,8 @@ pub enum OutputType {
 }
 
 impl OutputType {
-    fn size(self) -> usize {
+    /// Bytes per number.
+    pub(crate) fn size(self) -> usize {
         match self {
             Self::F32 => 4,
             Self::F64 => 8,
@@ -39,7 +39,7 @@ impl OutputType {
     }
 }
 
-/// What a file of scores is going to hold.
+/// What a file of scores will hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OutputSpec {
@@ -79,7 +79,7 @@ impl OutputSpec {
         Self { dtype, ..self }
     }
 
-    /// The array that holds such scores, as the readers of this crate look for it.
+    /// The name of an array of such scores.
     pub(crate) fn array_name(&self) -> &'static str {
         match self.kind {
             ScoreKind::Logits => "logits",
@@ -88,14 +88,14 @@ impl OutputSpec {
         }
     }
 
-    /// The columns that hold such scores.
+    /// The names of columns of such scores.
     pub(crate) fn column_names(&self) -> Vec<String> {
         let name = self.array_name().trim_end_matches('s');
         (0..self.classes).map(|k| format!("{name}_{k}")).collect()
     }
 }
 
-/// A file of scores that is being written. It appears under its name when [`ScoreWriter::finish`] succeeds.
+/// Writes a file of scores, which appears under its name when [`ScoreWriter::finish`] succeeds.
 ///
 /// ```
 /// use ndarray::array;
@@ -117,18 +117,7 @@ pub struct ScoreWriter {
     path: PathBuf,
     spec: OutputSpec,
     written: usize,
-    sink: Sink,
-    /// Reused from chunk to chunk.
-    buffer: Vec<u8>,
-}
-
-enum Sink {
-    Raw(AtomicFile),
-    Npz(Box<StoredZip<AtomicFile>>),
-    Csv(AtomicFile),
-    CsvGz(Box<GzEncoder<AtomicFile>>),
-    #[cfg(feature = "parquet")]
-    Batches(crate::batch_writer::BatchWriter),
+    sink: Box<dyn ScoreSink>,
 }
 
 impl ScoreWriter {
@@ -139,65 +128,19 @@ impl ScoreWriter {
     /// created.
     pub fn create(path: &Path, spec: OutputSpec) -> Result<Self> {
         let format = Format::of_output(path)?;
-        let rows = match spec.rows {
-            Some(rows) => rows,
-            None if format.needs_row_count() => {
-                return Err(Error::RowCountNeeded {
-                    path: path.to_path_buf(),
-                    format,
-                });
-            }
-            None => 0,
-        };
-        #[cfg(not(feature = "parquet"))]
-        if matches!(format, Format::Parquet | Format::Arrow) {
-            return Err(Error::FeatureOff {
+        if format.needs_row_count() && spec.rows.is_none() {
+            return Err(Error::RowCountNeeded {
                 path: path.to_path_buf(),
                 format,
-                feature: "parquet",
             });
         }
-        let mut file = AtomicFile::create(path)?;
-        let fail = |e: io::Error| Error::io(path, "write", e);
-        let sink = match format {
-            Format::Npy => {
-                file.write_all(&npy_header(&spec, rows)).map_err(fail)?;
-                Sink::Raw(file)
-            }
-            Format::Safetensors => {
-                file.write_all(&safetensors_header(&spec, rows))
-                    .map_err(fail)?;
-                Sink::Raw(file)
-            }
-            Format::Npz => {
-                // Stored, as numpy.savez does: floats hardly deflate, and stored ones can be sought in.
-                let header = npy_header(&spec, rows);
-                let size = header.len() + rows * spec.classes * spec.dtype.size();
-                let name = format!("{}.npy", spec.array_name());
-                let mut zip = StoredZip::new(file, name, size as u64).map_err(fail)?;
-                zip.write_all(&header).map_err(fail)?;
-                Sink::Npz(Box::new(zip))
-            }
-            Format::Csv => {
-                writeln!(file, "{}", spec.column_names().join(",")).map_err(fail)?;
-                Sink::Csv(file)
-            }
-            Format::CsvGz => {
-                let mut gz = GzEncoder::new(file, Compression::default());
-                writeln!(gz, "{}", spec.column_names().join(",")).map_err(fail)?;
-                Sink::CsvGz(Box::new(gz))
-            }
-            #[cfg(feature = "parquet")]
-            _ => Sink::Batches(crate::batch_writer::BatchWriter::new(file, format, &spec)?),
-            #[cfg(not(feature = "parquet"))]
-            _ => unreachable!("refused above"),
-        };
+        let write = format.codec().write.as_ref();
+        let write = write.expect("only formats that are written are formats of outputs");
         Ok(Self {
             path: path.to_path_buf(),
+            sink: (write.create)(AtomicFile::create(path)?, &spec)?,
             spec,
             written: 0,
-            sink,
-            buffer: Vec::new(),
         })
     }
 
@@ -206,18 +149,7 @@ impl ScoreWriter {
     /// # Errors
     /// For rows of another width, a file of 64-bit floats, or a disk that is full.
     pub fn write_f32(&mut self, rows: ArrayView2<'_, f32>) -> Result<()> {
-        self.check(rows.dim(), OutputType::F32)?;
-        match &mut self.sink {
-            #[cfg(feature = "parquet")]
-            Sink::Batches(writer) => return writer.write_f32(rows),
-            Sink::Csv(_) | Sink::CsvGz(_) => csv_rows(&mut self.buffer, rows),
-            Sink::Raw(_) | Sink::Npz(_) => {
-                self.buffer.clear();
-                self.buffer
-                    .extend(rows.iter().flat_map(|v| v.to_le_bytes()));
-            }
-        }
-        self.flush_buffer()
+        self.write(rows.dim(), OutputType::F32, ScoreRows::F32(rows))
     }
 
     /// Adds rows to a file of 64-bit floats.
@@ -225,21 +157,15 @@ impl ScoreWriter {
     /// # Errors
     /// For rows of another width, a file of 32-bit floats, or a disk that is full.
     pub fn write_f64(&mut self, rows: ArrayView2<'_, f64>) -> Result<()> {
-        self.check(rows.dim(), OutputType::F64)?;
-        match &mut self.sink {
-            #[cfg(feature = "parquet")]
-            Sink::Batches(writer) => return writer.write_f64(rows),
-            Sink::Csv(_) | Sink::CsvGz(_) => csv_rows(&mut self.buffer, rows),
-            Sink::Raw(_) | Sink::Npz(_) => {
-                self.buffer.clear();
-                self.buffer
-                    .extend(rows.iter().flat_map(|v| v.to_le_bytes()));
-            }
-        }
-        self.flush_buffer()
+        self.write(rows.dim(), OutputType::F64, ScoreRows::F64(rows))
     }
 
-    fn check(&mut self, (rows, classes): (usize, usize), dtype: OutputType) -> Result<()> {
+    fn write(
+        &mut self,
+        (count, classes): (usize, usize),
+        dtype: OutputType,
+        rows: ScoreRows<'_>,
+    ) -> Result<()> {
         if classes != self.spec.classes || dtype != self.spec.dtype {
             return Err(Error::WrongBlock {
                 path: self.path.clone(),
@@ -247,20 +173,8 @@ impl ScoreWriter {
                 found: format!("{classes} {}", dtype.name()),
             });
         }
-        self.written += rows;
-        Ok(())
-    }
-
-    fn flush_buffer(&mut self) -> Result<()> {
-        let bytes = &self.buffer;
-        let done = match &mut self.sink {
-            Sink::Raw(file) | Sink::Csv(file) => file.write_all(bytes),
-            Sink::Npz(zip) => zip.write_all(bytes),
-            Sink::CsvGz(gz) => gz.write_all(bytes),
-            #[cfg(feature = "parquet")]
-            Sink::Batches(_) => Ok(()),
-        };
-        done.map_err(|e| Error::io(&self.path, "write", e))
+        self.written += count;
+        self.sink.write(rows)
     }
 
     /// Completes the file and gives it its name.
@@ -268,70 +182,119 @@ impl ScoreWriter {
     /// # Errors
     /// If the rows are not as many as announced, or the disk is full; nothing is left behind then.
     pub fn finish(self) -> Result<()> {
-        if let Some(announced) = self.spec.rows
-            && announced != self.written
-        {
-            return Err(Error::WrongRowCount {
+        match self.spec.rows {
+            Some(announced) if announced != self.written => Err(Error::WrongRowCount {
                 path: self.path,
                 announced,
                 written: self.written,
-            });
+            }),
+            _ => self.sink.finish()?.commit(),
         }
-        let fail = |e: io::Error| Error::io(&self.path, "write", e);
-        let file = match self.sink {
-            Sink::Raw(file) | Sink::Csv(file) => file,
-            Sink::Npz(zip) => zip.finish().map_err(fail)?,
-            Sink::CsvGz(gz) => gz.finish().map_err(fail)?,
-            #[cfg(feature = "parquet")]
-            Sink::Batches(writer) => writer.finish()?,
-        };
-        file.commit()
     }
 }
 
-/// Numbers as the shortest text that reads back as the same number.
-fn csv_rows<T: std::fmt::Debug>(buffer: &mut Vec<u8>, rows: ArrayView2<'_, T>) {
-    buffer.clear();
-    for row in rows.rows() {
-        for (column, value) in row.iter().enumerate() {
-            if column > 0 {
-                buffer.push(b',');
-            }
-            write!(buffer, "{value:?}").expect("memory can be written to");
-        }
-        buffer.push(b'\n');
+/// Rows of the type that the file is made of.
+#[derive(Clone, Copy)]
+pub(crate) enum ScoreRows<'a> {
+    F32(ArrayView2<'a, f32>),
+    F64(ArrayView2<'a, f64>),
+}
+
+/// The part of a writer that knows the format.
+pub(crate) trait ScoreSink: Send {
+    /// Adds rows, whose width and type were checked.
+    fn write(&mut self, rows: ScoreRows<'_>) -> Result<()>;
+
+    /// Writes what follows the last row, and returns the file.
+    fn finish(self: Box<Self>) -> Result<AtomicFile>;
+}
+
+/// A format whose rows are encoded one after the other.
+pub(crate) struct EncodedSink<T> {
+    target: T,
+    encode: Encode,
+    /// Reused from chunk to chunk.
+    buffer: Vec<u8>,
+}
+
+/// Appends encoded rows to a buffer.
+type Encode = fn(ScoreRows<'_>, &mut Vec<u8>);
+
+impl<T: Target + 'static> EncodedSink<T> {
+    pub(crate) fn boxed(target: T, encode: Encode) -> Box<dyn ScoreSink> {
+        Box::new(Self {
+            target,
+            encode,
+            buffer: Vec::new(),
+        })
     }
 }
 
-/// Version 1 of the header, padded so that the values start at a multiple of 64, as numpy writes it.
-fn npy_header(spec: &OutputSpec, rows: usize) -> Vec<u8> {
-    let size = spec.dtype.size();
-    let mut dict = format!(
-        "{{'descr': '<f{size}', 'fortran_order': False, 'shape': ({rows}, {}), }}",
-        spec.classes
-    );
-    let unpadded = 10 + dict.len() + 1;
-    dict.push_str(&" ".repeat(unpadded.next_multiple_of(64) - unpadded));
-    dict.push('\n');
-    let mut header = b"\x93NUMPY\x01\x00".to_vec();
-    header.extend((dict.len() as u16).to_le_bytes());
-    header.extend(dict.as_bytes());
-    header
+impl<T: Target> ScoreSink for EncodedSink<T> {
+    fn write(&mut self, rows: ScoreRows<'_>) -> Result<()> {
+        self.buffer.clear();
+        (self.encode)(rows, &mut self.buffer);
+        write_bytes(&mut self.target, &self.buffer)
+    }
+
+    fn finish(self: Box<Self>) -> Result<AtomicFile> {
+        let path = self.target.path().to_path_buf();
+        let finished = self.target.finish();
+        finished.map_err(|e| Error::io(&path, "write", e))
+    }
 }
 
-/// The header of one tensor, padded so that the values start at a multiple of 8.
-fn safetensors_header(spec: &OutputSpec, rows: usize) -> Vec<u8> {
-    let size = rows * spec.classes * spec.dtype.size();
-    let mut json = format!(
-        "{{\"{}\":{{\"dtype\":\"F{}\",\"shape\":[{rows},{}],\"data_offsets\":[0,{size}]}}}}",
-        spec.array_name(),
-        spec.dtype.size() * 8,
-        spec.classes
-    );
-    json.push_str(&" ".repeat(json.len().next_multiple_of(8) - json.len()));
-    let mut header = (json.len() as u64).to_le_bytes().to_vec();
-    header.extend(json.as_bytes());
-    header
+/// A file, or a file inside a container.
+pub(crate) trait Target: Write + Send {
+    /// The file's path.
+    fn path(&self) -> &Path;
+
+    /// Closes the container.
+    fn finish(self) -> io::Result<AtomicFile>;
+}
+
+impl Target for AtomicFile {
+    fn path(&self) -> &Path {
+        self.path()
+    }
+
+    fn finish(self) -> io::Result<AtomicFile> {
+        Ok(self)
+    }
+}
+
+impl Target for StoredZip<AtomicFile> {
+    fn path(&self) -> &Path {
+        self.get_ref().path()
+    }
+
+    fn finish(self) -> io::Result<AtomicFile> {
+        self.finish()
+    }
+}
+
+impl Target for GzEncoder<AtomicFile> {
+    fn path(&self) -> &Path {
+        self.get_ref().path()
+    }
+
+    fn finish(self) -> io::Result<AtomicFile> {
+        self.finish()
+    }
+}
+
+/// Writes bytes; an error names the file.
+pub(crate) fn write_bytes(target: &mut impl Target, bytes: &[u8]) -> Result<()> {
+    let done = target.write_all(bytes);
+    done.map_err(|e| Error::io(target.path(), "write", e))
+}
+
+/// The rows as little-endian numbers.
+pub(crate) fn little_endian(rows: ScoreRows<'_>, buffer: &mut Vec<u8>) {
+    match rows {
+        ScoreRows::F32(rows) => buffer.extend(rows.iter().flat_map(|v| v.to_le_bytes())),
+        ScoreRows::F64(rows) => buffer.extend(rows.iter().flat_map(|v| v.to_le_bytes())),
+    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use common::fixture;
+use ordercal::Rng;
 use ordercal_io::{DataRef, inspect, load};
 
 /// The system's allocator, which notes the largest single request while it is told to watch.
@@ -56,20 +57,8 @@ static TURN: Mutex<()> = Mutex::new(());
 /// Decoders use buffers of a fixed size, up to this, whatever the file.
 const FIXED: usize = 4 << 20;
 
-/// xorshift: the same mutations on every machine.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % limit as u64) as usize
-    }
-}
-
 /// Cuts, flips, overwrites with extreme values, repeats or removes some of the bytes.
-fn mutate(original: &[u8], random: &mut Random) -> Vec<u8> {
+fn mutate(original: &[u8], random: &mut Rng) -> Vec<u8> {
     let mut bytes = original.to_vec();
     for _ in 0..=random.below(3) {
         if bytes.is_empty() {
@@ -118,7 +107,7 @@ fn survive(names: &[&str], per_file: usize) {
             .split_once('#')
             .map_or((*name, None), |(f, s)| (f, Some(s)));
         let original = std::fs::read(fixture(file)).unwrap();
-        let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ (index as u64 + 1));
+        let mut random = Rng::new(index as u64);
         let path = dir.path().join(file);
         let mut data = DataRef::new(&path);
         if let Some(split) = split {

@@ -1,7 +1,7 @@
 //! The conformance suite: what every method has to do, whatever it is.
 
 use ndarray::{Array2, s};
-use ordercal::{Dataset, Error, Fitted, Method, Progress, ScoreKind, Scores};
+use ordercal::{Dataset, Error, Fitted, Method, Model, Progress, ScoreKind, Scores};
 use rayon::ThreadPoolBuilder;
 use std::ops::ControlFlow;
 
@@ -26,23 +26,27 @@ pub fn check_calibrator(method: &Method) {
         improves(key, &fitted, 1e-6);
         is_a_distribution(key, &fitted, classes);
         rows_stand_alone(key, &fitted, classes);
+        is_the_sum_of_its_parts(key, &fitted);
         keeps_the_order(key, &fitted, classes);
         knows_its_width(key, &fitted, classes);
     }
     is_deterministic(method);
     copes_with_odd_data(method);
     can_be_cancelled(method);
-    if full_batch(method) {
+    if method.full_batch() {
         weights_are_counts(method);
         row_order_is_irrelevant(method);
     }
 }
 
-/// Whether the method sees all rows at every step, so that order and repetition cannot matter.
-fn full_batch(method: &Method) -> bool {
-    // Networks draw mini-batches, and folds go by the place of a row.
-    let key = method.key().trim_end_matches("+order");
-    !matches!(key, "oi" | "op" | "unconstrained" | "auto" | "auto-free")
+/// What a model file relies on.
+fn is_the_sum_of_its_parts(key: &str, fitted: &Fitted) {
+    let parts = fitted.model.to_parts().expect("a built-in model");
+    let rebuilt = Model::from_parts(parts).unwrap_or_else(|e| panic!("{key}: {e}"));
+    assert!(
+        rebuilt == fitted.model,
+        "{key}: its parts make another model"
+    );
 }
 
 fn probs(fitted: &Fitted, logits: &Array2<f32>) -> Array2<f64> {

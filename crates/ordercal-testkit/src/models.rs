@@ -1,9 +1,10 @@
 //! Models to test with: fitted ones, and ones whose parameters are random and wild.
 
-use ordercal::{
-    ChainModel, DiagModel, EtsModel, EtsParts, Features, InputKind, LinearModel, LinearParts,
-    Method, MixtureModel, Model, NetworkModel, NetworkParts, OrderedModel, Rng, TsModel, Wiring,
+use ordercal::models::{
+    ChainModel, DiagModel, EtsModel, EtsParts, Features, LinearModel, LinearParts, MixtureModel,
+    NetworkModel, NetworkParts, OrderedModel, TsModel, Wiring,
 };
+use ordercal::{InputKind, Method, Model, Rng};
 
 use crate::rows::overconfident_data;
 
@@ -29,7 +30,8 @@ pub fn wild(classes: usize, rng: &mut Rng) -> Vec<Model> {
     let mut models: Vec<Model> = Vec::new();
     for power in [-30, -3, 0, 3, 30] {
         let beta = 10_f64.powi(power) * (0.5 + rng.uniform());
-        models.push(TsModel::new(classes, beta).into());
+        let ts = TsModel::new(classes, beta);
+        models.push(ts.expect("a positive number").into());
     }
     for input in [InputKind::Raw, InputKind::LogSoftmax, InputKind::Centred] {
         let steepness = 10.0 * rng.uniform();

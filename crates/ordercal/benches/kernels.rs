@@ -1,6 +1,7 @@
-//! The inner loops, one by one.
+//! The inner loops, each by itself.
 //!
-//! `cargo bench --bench kernels`, or with a part of a name behind `--`. `cargo test --bench kernels` runs each once.
+//! `cargo bench --bench kernels` runs all of them; `-- NAME` selects those whose name contains NAME. `cargo test --bench
+//! kernels` runs each once.
 
 use std::hint::black_box;
 

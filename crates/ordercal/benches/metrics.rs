@@ -1,4 +1,4 @@
-//! How long metrics take, as multiples of a bare softmax over the same matrix.
+//! The time of metrics, as multiples of a softmax over the same matrix.
 //!
 //! `cargo bench --bench metrics`
 
@@ -16,7 +16,7 @@ use rayon::prelude::*;
 
 fn main() {
     let (rows, classes) = (25_000, 1000);
-    let (logits, labels) = made_up(rows, classes);
+    let (logits, labels) = synthetic(rows, classes);
     let scores = Scores::new(ScoreKind::Logits, logits.view()).expect("finite logits");
     let data = Dataset::new(scores, &labels).expect("labels are classes");
     let predictions = Predictions::from(&data);
@@ -26,7 +26,7 @@ fn main() {
         rayon::current_num_threads()
     );
 
-    // First, while nothing else has raised the peak.
+    // Measured first: the peak of memory never goes down again.
     let before = peak_megabytes();
     let mut marginal = Time::NEVER;
     for _ in 0..3 {
@@ -42,8 +42,8 @@ fn main() {
 
     let mut narrow = vec![0.0_f32; rows * classes];
     let mut wide = vec![0.0_f64; rows * classes];
-    let [mut std, mut softmax, mut thrown, mut state] = [Time::NEVER; 4];
-    // In turns, so that a busy moment of the machine hits all alike.
+    let [mut std, mut softmax, mut discarded, mut state] = [Time::NEVER; 4];
+    // Interleaved, so that other load on the machine affects all of them.
     for _ in 0..9 {
         std.improve(|| {
             narrow
@@ -58,7 +58,7 @@ fn main() {
                 .for_each(|(row, target)| predictions.probabilities(row, target));
             black_box(&wide);
         });
-        thrown.improve(|| {
+        discarded.improve(|| {
             (0..rows).into_par_iter().with_min_len(64).for_each_init(
                 || vec![0.0; classes],
                 |target, row| {
@@ -83,21 +83,21 @@ fn main() {
     println!("{:<42} {:>9} {:>9}   CPU time ÷ softmax", "", "wall", "CPU");
     let line = |name: &str, time: &Time| {
         println!(
-            "{name:<42} {:>6.0} ms {:>6.0} ms {:>6.2} to a matrix {:>6.2} thrown away",
+            "{name:<42} {:>6.0} ms {:>6.0} ms {:>6.2} to a matrix {:>6.2} discarded",
             time.wall * 1e3,
             time.processor * 1e3,
             time.processor / softmax.processor,
-            time.processor / thrown.processor
+            time.processor / discarded.processor
         );
     };
     line("softmax, 32 bits, standard library's exp", &std);
     line("softmax, 64 bits, to a matrix", &softmax);
-    line("softmax, 64 bits, rows thrown away", &thrown);
+    line("softmax, 64 bits, rows discarded", &discarded);
     line("all mergeable metrics, one pass", &state);
     line("marginal_ce", &marginal);
     line("all thirteen metrics", &all);
 
-    let (logits, labels) = made_up(10_000, 10);
+    let (logits, labels) = synthetic(10_000, 10);
     let scores = Scores::new(ScoreKind::Logits, logits.view()).expect("finite logits");
     let data = Dataset::new(scores, &labels).expect("labels are classes");
     let resampled = [Metric::Ece, Metric::Nll, Metric::Brier];
@@ -169,8 +169,8 @@ fn peak_megabytes() -> f64 {
     kilobytes.map_or(f64::NAN, |kilobytes| kilobytes * 1024.0 / 1e6)
 }
 
-/// Logits such as networks emit: a few classes stand out.
-fn made_up(rows: usize, classes: usize) -> (Array2<f32>, Vec<usize>) {
+/// Synthetic logits like those of a network: a few classes have much larger scores than the rest.
+fn synthetic(rows: usize, classes: usize) -> (Array2<f32>, Vec<usize>) {
     let mut state = 1_u64;
     let mut uniform = || {
         state = state

@@ -26,13 +26,15 @@ use std::collections::BTreeMap;
 
 use ndarray::ArrayView2;
 
-use crate::calibrate::{Method, Model, Uncalibrated};
 use crate::data::{Dataset, ScoreKind};
 use crate::error::{Error, Result};
+use crate::methods::listed::Uncalibrated;
 use crate::metrics::{
     Binning, BootstrapOptions, Metric, MetricOptions, Predictions, Reliability, Target, evaluate,
     resampled,
 };
+use crate::models::Model;
+use crate::registry::Method;
 
 /// The keys of what is compared if nobody says: those that keep the order, then the main free ones.
 pub const METHODS: [&str; 14] = [
@@ -77,9 +79,9 @@ pub fn line_up(methods: impl IntoIterator<Item = Method>) -> Result<Vec<Method>>
             None => found.push(method),
             Some(known) if *known == method => {}
             Some(_) => {
-                return Err(Error::InvalidParameter {
-                    name: "methods",
-                    value: method.key().to_owned(),
+                return Err(Error::InvalidArgument {
+                    argument: "methods",
+                    found: format!("`{}` twice with different settings", method.key()),
                     expected: "each method with one choice of settings",
                 });
             }
@@ -224,8 +226,8 @@ fn first_largest(values: impl Iterator<Item = f64>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calibrate::{Ts, Vs};
     use crate::data::Scores;
+    use crate::methods::listed::{Oi, Ts, Vs};
     use ndarray::{Array2, array};
 
     #[test]
@@ -242,11 +244,11 @@ mod tests {
         let asked = ["vs", "ts", "uncalibrated", "vs"];
         assert_eq!(of(&asked), ["uncalibrated", "vs", "ts"]);
         assert_eq!(of(&METHODS), METHODS);
-        let oi = crate::calibrate::Oi::default();
+        let oi = Oi::default();
         let twice = [Method::from(oi.clone()), oi.with_hidden(&[3]).into()];
         let refused = line_up(twice).unwrap_err();
         assert!(
-            matches!(&refused, Error::InvalidParameter { name: "methods", value, .. } if value == "oi"),
+            matches!(&refused, Error::InvalidArgument { argument: "methods", found, .. } if found.contains("`oi`")),
             "{refused:?}"
         );
     }

@@ -1,8 +1,5 @@
 //! What can go wrong, with the place where it did.
 
-use crate::data::ScoreKind;
-use crate::metrics::Metric;
-
 /// A result whose error is [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -70,7 +67,7 @@ pub enum Error {
         /// What the probabilities add up to.
         sum: f64,
         /// What the scores were said to be.
-        kind: ScoreKind,
+        kind: String,
     },
     /// Every class of a row is masked.
     #[error("row {row}: every score (columns 0 to {last_column}) is -inf, so no class is possible")]
@@ -141,6 +138,39 @@ pub enum Error {
         /// The buffer's shape.
         found: (usize, usize),
     },
+    /// A part of a model that is missing, out of range, or does not fit the others.
+    #[error("the model's `{part}` is {found}: expected {expected}")]
+    InvalidPart {
+        /// The part, as in a model file.
+        part: String,
+        /// What is there.
+        found: String,
+        /// What would be right.
+        expected: &'static str,
+    },
+    /// A model of the user's own, which the library cannot store.
+    #[error("a model of your own cannot be stored: only its author knows what it is made of")]
+    CannotStore,
+    /// An argument that does not fit the others.
+    #[error("{argument}: {found}; expected {expected}")]
+    InvalidArgument {
+        /// The argument.
+        argument: &'static str,
+        /// What was given.
+        found: String,
+        /// What would be right.
+        expected: &'static str,
+    },
+    /// A probability that is negative or not finite.
+    #[error("row {row}, column {column}: {value} is not a probability")]
+    InvalidProbability {
+        /// The row.
+        row: usize,
+        /// The column.
+        column: usize,
+        /// The value.
+        value: f64,
+    },
     /// A hyperparameter outside its range.
     #[error("{name} = {value} is out of range: expected {expected}")]
     InvalidParameter {
@@ -163,7 +193,7 @@ pub enum Error {
     #[error("`{key}+order` makes no sense: `{key}` keeps the order already; use `{key}`")]
     AlreadyOrdered {
         /// The method's key.
-        key: &'static str,
+        key: String,
     },
     /// A tie breaker that is not a permutation of the classes.
     #[error("a tie breaker must hold each of 1 to {classes} once; position {position} breaks that")]
@@ -187,10 +217,10 @@ pub enum Error {
     /// A metric that the operation is not defined for.
     #[error("the metric `{metric}` cannot be used here: {reason}")]
     MetricNotSupported {
-        /// The metric.
-        metric: Metric,
-        /// Why not, and what can.
-        reason: &'static str,
+        /// The metric's key.
+        metric: &'static str,
+        /// Why not, and which metrics can.
+        reason: String,
     },
     /// Two sets of predictions that are to be compared row by row are not of the same rows.
     #[error(
@@ -232,4 +262,36 @@ pub enum Error {
         /// What is wrong with the bytes.
         reason: &'static str,
     },
+}
+
+impl Error {
+    /// A hyperparameter outside its range.
+    pub fn invalid(name: &'static str, value: impl ToString, expected: &'static str) -> Self {
+        Self::InvalidParameter {
+            name,
+            value: value.to_string(),
+            expected,
+        }
+    }
+
+    /// The same error for a chunk whose first row is row `first` of the whole: adds it to the row that the
+    /// error names, if it names one.
+    #[must_use]
+    pub fn offset_rows(mut self, first: usize) -> Self {
+        match &mut self {
+            Self::NanScore { row, .. }
+            | Self::InvalidProbability { row, .. }
+            | Self::ScoreTooLarge { row, .. }
+            | Self::NegativeProbability { row, .. }
+            | Self::NotNormalised { row, .. }
+            | Self::AllMasked { row, .. }
+            | Self::LabelOutOfRange { row, .. }
+            | Self::LabelMasked { row, .. }
+            | Self::InvalidWeight { row, .. }
+            | Self::UnpairedPredictions { row: Some(row), .. }
+            | Self::WeightOutOfRange { row, .. } => *row += first,
+            _ => {}
+        }
+        self
+    }
 }

@@ -1,12 +1,19 @@
-//! The inner loops, open to benchmarks. Hidden, and no part of what versions promise.
+//! The inner loops, for benchmarks and tests. Hidden, and not part of the public interface.
 
-use crate::calibrate::{diag, ts};
 use crate::data::Dataset;
 use crate::math::exp::{exp_f32, exp_f64};
 use crate::math::gemm::{self, Matrix};
-use crate::math::simd::vectorized;
+use crate::math::lanes;
+use crate::math::simd::{Level, vectorized};
 use crate::math::softmax;
+use crate::methods::likelihood::Likelihood;
+use crate::methods::network::diag::evaluation;
 use crate::nn::head::{RowScratch, sorted_row};
+
+/// The instruction set in use: `portable`, `avx2` or `avx512`.
+pub fn simd_level() -> &'static str {
+    Level::current().key()
+}
 
 /// `target` = `left` · `right` on one thread, for matrices of (rows × inner) and (inner × columns).
 pub fn multiply(
@@ -20,22 +27,9 @@ pub fn multiply(
 }
 
 vectorized! {
-    /// The sum of many numbers: what it takes to read them.
+    /// The sum of many numbers, which measures how fast memory is read.
     pub fn sum(values: &[f32]) -> f32 {
-        const LANES: usize = 64;
-        let mut sums = [0.0_f32; LANES];
-        let mut chunks = values.chunks_exact(LANES);
-        for chunk in &mut chunks {
-            for (sum, &value) in sums.iter_mut().zip(chunk) {
-                *sum += value;
-            }
-        }
-        let rest: f32 = chunks.remainder().iter().sum();
-        let mut total = rest;
-        for sum in sums {
-            total += sum;
-        }
-        total
+        lanes::fold::<64, _, _>(values, 0.0, |sum, value| sum + value, |a, b| a + b)
     }
 }
 
@@ -62,18 +56,18 @@ pub fn softmax(row: &mut [f64]) {
     softmax::probabilities(row);
 }
 
-/// The NLL of all rows with its derivatives, ready to be evaluated again and again.
+/// A closure that evaluates the NLL of `ts` with its derivatives.
 pub fn temperature_pass<'a>(data: &'a Dataset<'a>) -> impl FnMut() -> f64 + 'a {
-    let likelihood = ts::Likelihood::new(data);
+    let likelihood = Likelihood::new(data);
     move || likelihood.at(0.5).value
 }
 
-/// Loss and gradient of `diag`, ready to be evaluated again and again.
+/// A closure that evaluates loss and gradient of `diag`.
 pub fn diag_pass<'a>(data: &'a Dataset<'a>) -> impl FnMut() -> f64 + 'a {
-    diag::evaluation(data)
+    evaluation(data)
 }
 
-/// The order-preserving head: a row's loss, with the gradient in `z`.
+/// The order-preserving head: returns a row's loss; `z` is overwritten by its gradient.
 pub fn sorted_head(z: &mut [f32], sorted: &[f32], label_rank: usize) -> f64 {
     let mut scratch = RowScratch::new(z.len());
     sorted_row(z, sorted, 1.0, label_rank, 1.0, &mut scratch)

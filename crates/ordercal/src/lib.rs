@@ -27,48 +27,56 @@
 //!
 //! # Where to look
 //! - [`Dataset`] and [`Scores`]: what comes in, checked once.
-//! - [`Method`]: hyperparameters and [`fit`](Method::fit); one struct per method. Order-preserving: [`Ts`],
-//!   [`Ets`], [`Diag`], [`Oi`], [`Op`]. Free: [`Vs`], [`MsOdir`], [`DirOdir`], [`Svs`], [`Sms`], [`Platt`],
-//!   [`Beta`], [`Isotonic`], [`Histogram`], [`Bbq`], [`Unconstrained`]; [`Ordered`] makes any of them
-//!   order-preserving.
+//! - [`Method`]: hyperparameters and [`fit`](Method::fit); one struct per method, [`Method::all`] lists them.
+//!   [`Ordered`] makes those order-preserving that are not.
 //! - [`Model`]: what was fitted, and [`apply`](Model::apply).
 //! - [`metrics`]: how good probabilities are, with the evidence behind each number.
 //! - [`select`]: choosing among methods and hyperparameters by cross validation.
 //! - [`compare`]: several methods, fitted on some rows and measured on others.
 //! - [`Watch`]: progress and cancellation.
+//! - [`Calibrator`] and [`Transform`]: bring your own method; [`Method::custom`] puts it beside the others, and
+//!   [`keep_order`] projects anyone's probabilities.
 //! - [`rank`]: sorting, ties, and the rounding that keeps an order.
+//!
+//! # Instruction sets
+//! Inner loops are compiled for AVX-512, AVX2 and the target's baseline, and the best that the processor has is used.
+//! The environment variable `ORDERCAL_SIMD` (`portable`, `avx2` or `avx512`) sets an upper limit. Results are the
+//! same bytes at every level; only matrix products may differ in the last digits between processors.
 
 // Tests hold results to exact values where exactness is promised.
 #![cfg_attr(test, allow(clippy::float_cmp))]
 
-mod calibrate;
+pub mod combine;
 pub mod compare;
 mod data;
 mod error;
 #[doc(hidden)]
 pub mod kernels;
 mod math;
+pub mod methods;
 pub mod metrics;
+pub mod models;
 mod nn;
 pub mod optim;
+pub mod prelude;
 pub mod rank;
 mod real;
+mod registry;
 mod rng;
 pub mod select;
-mod traits;
+mod watch;
 
-pub use calibrate::{
-    Auto, AutoFree, Automatic, Bbq, Beta, BinLayout, Block, BlockLines, ChainModel, CurveKind,
-    CurvesModel, CurvesParts, Diag, DiagModel, DirOdir, Ets, EtsModel, EtsParts, Family, Features,
-    Fitted, Histogram, Isotonic, Kept, LinearModel, LinearParts, LogisticModel, LogisticParts,
-    Method, MixtureModel, Model, ModelParts, MsOdir, Network, NetworkModel, NetworkParts,
-    NoConstraint, NotKept, Oi, Op, OrderInvariant, OrderPreserving, Ordered, OrderedModel, Platt,
-    Projector, Promise, SLIVER, SPREAD_BOUNDS, Sms, Svs, Targets, TensorValues, Ts, TsModel,
-    Uncalibrated, UncalibratedModel, Unconstrained, Vs, Wiring,
-};
+pub use half;
+pub use ndarray;
+
+pub use combine::{Auto, AutoFree, keep_order};
 pub use data::{Dataset, NORMALISATION_TOLERANCE, ScoreArray, ScoreKind, Scores};
 pub use error::{Error, Result};
+pub use methods::listed::*;
+pub use methods::{Calibrator, FitReport, Fitted};
+pub use models::{Model, Transform};
 pub use nn::input::InputKind;
 pub use real::Real;
+pub use registry::{CustomMethod, Method, Ordered};
 pub use rng::Rng;
-pub use traits::{Calibrator, FitReport, Progress, Transform, Unwatched, Watch};
+pub use watch::{Progress, Unwatched, Watch, report_progress};

@@ -1,4 +1,4 @@
-//! The two float types a caller can ask for.
+//! The float types of a model's output.
 
 use std::fmt;
 
@@ -10,33 +10,33 @@ mod sealed {
     impl Sealed for f64 {}
 }
 
-/// `f32` or `f64`: what a model's output can be made of. It cannot be implemented outside this crate.
+/// `f32` or `f64`: the types of a model's output. It cannot be implemented outside this crate.
 pub trait Real:
     sealed::Sealed + Copy + PartialOrd + Default + Send + Sync + fmt::Debug + fmt::Display + 'static
 {
-    /// The smallest normal number.
+    /// The smallest positive normal number.
     const MIN_POSITIVE: f64;
-    /// Half of the largest finite number: where logits are held.
+    /// Half of the largest finite number: logits are clamped to ± this.
     const LIMIT: f64;
 
-    /// Rounds to the nearest value; there is one zero, the positive one.
+    /// Rounds to the nearest value; −0 becomes +0.
     fn from_f64(value: f64) -> Self;
-    /// Rounds many, held within bounds; `-inf` stays.
-    fn round_all(values: &[f64], bounds: (f64, f64), output: &mut [Self]);
-    /// Rounds many that are 0 to 1.
-    fn round_probs(values: &[f64], output: &mut [Self]);
-    /// The numbers themselves, if they are of 32 bits.
-    fn narrow(values: &[Self]) -> Option<&[f32]>;
-    /// Exact.
+    /// Converts without loss.
     fn to_f64(self) -> f64;
     /// The number of representable values between 0 and this one, negative below 0.
     fn key(self) -> i64;
     /// The value with the given [`key`](Real::key).
     fn from_key(key: i64) -> Self;
+    /// Clamps all values to `bounds` and rounds them to the nearest; `-inf` stays.
+    #[doc(hidden)]
+    fn round_all(values: &[f64], bounds: (f64, f64), output: &mut [Self]);
+    /// The slice itself if `Self` is `f32`.
+    #[doc(hidden)]
+    fn as_f32(values: &[Self]) -> Option<&[f32]>;
 }
 
 #[inline(always)]
-fn held(value: f64, (lowest, highest): (f64, f64)) -> f64 {
+fn clamp_finite(value: f64, (lowest, highest): (f64, f64)) -> f64 {
     if value == f64::NEG_INFINITY {
         value
     } else {
@@ -45,25 +45,17 @@ fn held(value: f64, (lowest, highest): (f64, f64)) -> f64 {
 }
 
 vectorized! {
-    fn narrow_all(values: &[f64], bounds: (f64, f64), output: &mut [f32]) {
+    fn round_all_f32(values: &[f64], bounds: (f64, f64), output: &mut [f32]) {
         for (output, &value) in output.iter_mut().zip(values) {
-            *output = held(value, bounds) as f32 + 0.0;
+            *output = clamp_finite(value, bounds) as f32 + 0.0;
         }
     }
 }
 
 vectorized! {
-    fn narrow_probs(values: &[f64], output: &mut [f32]) {
+    fn clamp_all_f64(values: &[f64], bounds: (f64, f64), output: &mut [f64]) {
         for (output, &value) in output.iter_mut().zip(values) {
-            *output = value as f32;
-        }
-    }
-}
-
-vectorized! {
-    fn hold_all(values: &[f64], bounds: (f64, f64), output: &mut [f64]) {
-        for (output, &value) in output.iter_mut().zip(values) {
-            *output = held(value, bounds) + 0.0;
+            *output = clamp_finite(value, bounds) + 0.0;
         }
     }
 }
@@ -77,14 +69,10 @@ impl Real for f32 {
     }
 
     fn round_all(values: &[f64], bounds: (f64, f64), output: &mut [Self]) {
-        narrow_all(values, bounds, output);
+        round_all_f32(values, bounds, output);
     }
 
-    fn round_probs(values: &[f64], output: &mut [Self]) {
-        narrow_probs(values, output);
-    }
-
-    fn narrow(values: &[Self]) -> Option<&[f32]> {
+    fn as_f32(values: &[Self]) -> Option<&[f32]> {
         Some(values)
     }
 
@@ -116,14 +104,10 @@ impl Real for f64 {
     }
 
     fn round_all(values: &[f64], bounds: (f64, f64), output: &mut [Self]) {
-        hold_all(values, bounds, output);
+        clamp_all_f64(values, bounds, output);
     }
 
-    fn round_probs(values: &[f64], output: &mut [Self]) {
-        output.copy_from_slice(values);
-    }
-
-    fn narrow(_: &[Self]) -> Option<&[f32]> {
+    fn as_f32(_: &[Self]) -> Option<&[f32]> {
         None
     }
 

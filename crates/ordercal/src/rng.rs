@@ -1,14 +1,23 @@
-//! A small random number generator whose stream is ours to keep: the same seed gives the same fit in
-//! every version, which a dependency's generator does not promise.
+//! A random number generator whose stream never changes: the same seed gives the same fit in every version, which
+//! generators of other crates do not promise.
 
-/// xoshiro256++ (Blackman and Vigna), seeded through SplitMix64.
+/// xoshiro256++ (Blackman and Vigna, 2019), seeded by SplitMix64.
+///
+/// ```
+/// use ordercal::Rng;
+///
+/// let mut rng = Rng::new(1357);
+/// assert!((0.0..1.0).contains(&rng.uniform()));
+/// assert!(rng.below(6) < 6);
+/// assert_eq!(Rng::new(7).next_u64(), Rng::new(7).next_u64());
+/// ```
 #[derive(Debug, Clone)]
 pub struct Rng {
     state: [u64; 4],
 }
 
 impl Rng {
-    /// The generator of a seed.
+    /// A generator with the given seed.
     pub fn new(seed: u64) -> Self {
         let mut x = seed;
         let state = std::array::from_fn(|_| {
@@ -31,23 +40,23 @@ impl Rng {
         result
     }
 
-    /// Uniform in [0, 1).
+    /// A uniform draw from [0, 1).
     pub fn uniform(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
     }
 
-    /// Uniform in 0..bound, for a positive bound.
+    /// A uniform draw from 0..bound, for a positive bound.
     pub fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next_u64()) * bound as u128) >> 64) as usize
     }
 
-    /// Normal with mean 0 and variance 1 (Box and Muller).
+    /// A draw from the standard normal distribution (Box and Muller).
     pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.uniform()).cos()
     }
 
-    /// Puts a slice in random order (Fisher and Yates).
+    /// Shuffles a slice (Fisher and Yates).
     pub fn shuffle<T>(&mut self, values: &mut [T]) {
         for i in (1..values.len()).rev() {
             values.swap(i, self.below(i + 1));

@@ -114,11 +114,11 @@ fn bad_probabilities_are_refused() {
             value: -0.25
         }
     );
-    let expected = |sum: f64, kind| Error::NotNormalised {
+    let expected = |sum: f64, kind: ScoreKind| Error::NotNormalised {
         row: 1,
         column: 0,
         sum,
-        kind,
+        kind: kind.to_string(),
     };
     let short = probs(array![[0.5, 0.5], [0.5, 0.25]]).unwrap_err();
     assert_eq!(short, expected(0.75, ScoreKind::Probs));

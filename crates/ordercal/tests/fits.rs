@@ -1,9 +1,8 @@
 //! Fits against SciPy and scikit-learn: `tests/data/methods/make.py` writes what they find.
 
 use ndarray::Array2;
-use ordercal::{
-    Dataset, DirOdir, Isotonic, Method, Model, MsOdir, Platt, ScoreKind, Scores, Targets,
-};
+use ordercal::methods::Targets;
+use ordercal::{Dataset, DirOdir, Isotonic, Method, Model, MsOdir, Platt, ScoreKind, Scores};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 

@@ -3,10 +3,11 @@
 #![allow(clippy::float_cmp)] // Exact equality is what is promised.
 
 use ndarray::Array2;
+use ordercal::methods::SPREAD_BOUNDS;
 use ordercal::optim::{Adam, Lbfgs, Schedule, StopReason};
 use ordercal::{
     Bbq, Beta, Dataset, Diag, DirOdir, Error, Ets, Histogram, Isotonic, Method, Model, MsOdir, Oi,
-    Op, Ordered, Platt, SPREAD_BOUNDS, ScoreKind, Scores, Sms, Svs, Ts, Unconstrained, Vs,
+    Op, Ordered, Platt, ScoreKind, Scores, Sms, Svs, Ts, Unconstrained, Vs,
 };
 use ordercal_testkit::rows::{overconfident, overconfident_data};
 
@@ -59,7 +60,9 @@ fn a_projection_is_named_after_what_it_projects() {
     );
     assert_eq!(
         refused("sms+order+order"),
-        Error::AlreadyOrdered { key: "sms+order" }
+        Error::AlreadyOrdered {
+            key: "sms+order".to_owned()
+        }
     );
     assert!(matches!(
         refused("foo+order"),
@@ -250,7 +253,7 @@ fn families_fit_what_temperature_scaling_cannot() {
             .with_optimizer(Adam::default().with_schedule(Schedule::Constant))
             .into(),
     ] {
-        let key = method.key();
+        let key = method.key().to_owned();
         let ours = nll(method);
         assert!(ours < ts - 0.01, "{key}: {ours} is no better than {ts}");
     }

@@ -3,14 +3,18 @@
 #![allow(clippy::float_cmp)] // Exact equality is what is promised.
 
 use ndarray::{Array1, Array2};
+use ordercal::models::{DiagModel, TsModel, Wiring};
 use ordercal::rank::{Sorter, TieBreaker, reverse_cumsum, same_ranking};
-use ordercal::{DiagModel, InputKind, Model, Rng, ScoreKind, Scores, TsModel, Wiring};
+use ordercal::{InputKind, Model, Rng, ScoreKind, Scores};
 use ordercal_testkit::models::{fitted, random_network};
 use ordercal_testkit::rows::hostile;
 
 /// f(x) = S(x)⁻¹ U w(x), as in Theorem 1.
 fn theorem_1(x: &[f32], ties: &TieBreaker, w: impl Fn(&[f64], usize) -> f64) -> Vec<f64> {
-    let order = Sorter::with_ties(x.len(), ties.clone()).sort(x).to_vec();
+    let order = Sorter::with_ties(x.len(), ties.clone())
+        .unwrap()
+        .sort(x)
+        .to_vec();
     let y: Vec<f64> = order.iter().map(|&c| f64::from(x[c as usize])).collect();
     let mut stacked: Vec<f64> = (0..x.len()).map(|i| w(&y, i)).collect();
     reverse_cumsum(&mut stacked);
@@ -307,8 +311,10 @@ fn a_constant_m_is_temperature_scaling() {
         let mut parts = random_network(7, wiring, InputKind::Centred, &mut rng).to_parts();
         parts.params.fill(0.0);
         let beta = parts.beta;
-        let network: Model = ordercal::NetworkModel::from_parts(parts).unwrap().into();
-        let ts: Model = TsModel::new(7, beta).into();
+        let network: Model = ordercal::models::NetworkModel::from_parts(parts)
+            .unwrap()
+            .into();
+        let ts: Model = TsModel::new(7, beta).unwrap().into();
         for _ in 0..100 {
             let mut x: Vec<f32> = (0..7).map(|_| (rng.normal() * 3.0) as f32).collect();
             x[rng.below(7)] = f32::NEG_INFINITY;

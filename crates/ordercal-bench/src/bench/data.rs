@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use ndarray::Array2;
-use ordercal::{Dataset, Model, ScoreKind, UncalibratedModel};
+use ordercal::models::UncalibratedModel;
+use ordercal::{Dataset, Model, ScoreKind};
 use ordercal_io::{DataRef, OutputSpec, ScoreWriter, load};
 use ordercal_testkit::rows::overconfident_data;
 
@@ -39,7 +40,7 @@ impl Set {
     }
 
     fn new(data: Dataset<'static>, folder: PathBuf) -> Result<Self> {
-        let model = Model::from(UncalibratedModel::new(data.classes()));
+        let model = Model::from(UncalibratedModel::new(data.classes())?);
         let probs = model.apply::<f32>(data.scores(), ScoreKind::Probs)?;
         std::fs::create_dir_all(&folder).context("cannot make a folder for the data")?;
         let set = Self {

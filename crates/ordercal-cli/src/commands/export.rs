@@ -1,8 +1,9 @@
 //! `ordercal export`: writes a model as ONNX.
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use ordercal::ScoreKind;
-use ordercal_io::{SavedModel, export_onnx};
+use ordercal_io::{SavedModel, write_atomically};
+use ordercal_onnx::onnx_bytes;
 use serde_json::json;
 
 use crate::args::ExportArgs;
@@ -13,7 +14,9 @@ use crate::printer::Printer;
 pub fn run(args: &ExportArgs, printer: Printer) -> Result<Exit> {
     let saved = SavedModel::load(&args.model)?;
     let kind = ScoreKind::from(args.kind);
-    export_onnx(&saved.model, kind, &args.output)?;
+    let bytes = onnx_bytes(&saved.model, kind)
+        .map_err(|error| anyhow!("{}: {error}", args.output.display()))?;
+    write_atomically(&args.output, &bytes)?;
     printer.json(&json!({
         "method": saved.method.key(),
         "order_preserving": saved.model.order_preserving(),

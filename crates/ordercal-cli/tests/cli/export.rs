@@ -4,7 +4,7 @@ use crate::files::BUNDLE;
 use crate::harness::Place;
 
 #[test]
-fn export_writes_what_has_a_graph_and_leaves_nothing_else() {
+fn export_writes_a_graph_of_any_model() {
     let place = Place::new();
     place.write("b.npz", BUNDLE);
     place
@@ -25,12 +25,6 @@ fn export_writes_what_has_a_graph_and_leaves_nothing_else() {
     place
         .run("fit b.npz#calib --method isotonic -o i.safetensors")
         .ok();
-    let refused = place.run("export i.safetensors -o i.onnx");
-    assert_eq!(refused.code, 2);
-    assert!(
-        refused.stderr.contains("cannot be written as ONNX"),
-        "{}",
-        refused.stderr
-    );
-    assert!(!place.names().contains(&"i.onnx".to_owned()));
+    place.run("export i.safetensors -o i.onnx").ok();
+    assert!(place.names().contains(&"i.onnx".to_owned()));
 }

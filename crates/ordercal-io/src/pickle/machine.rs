@@ -1,4 +1,4 @@
-//! The stack machine: every instruction of protocols 1 to 5 that arrays and containers need.
+//! The stack machine, with those instructions of protocols 1 to 5 that arrays and containers need.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::numpy::{self, ArrayNode, Constructor, TypeNode};
 use crate::error::{Error, Result, clean};
-use crate::source::Format;
+use crate::formats::Format;
 
-/// A value's place in the machine's list of values.
+/// The position of a value in the machine's list of values.
 pub(super) type Id = usize;
 
 /// A value.
@@ -16,14 +16,14 @@ pub(super) type Id = usize;
 pub(super) enum Node {
     None,
     Bool(bool),
-    /// Integers that 64 bits cannot hold are the nearest that they can.
+    /// Integers beyond 64 bits are clamped.
     Int(i64),
     Float(f64),
-    /// Bytes that lie in the file.
+    /// A range of the file.
     Bytes(Range<usize>),
-    /// Bytes that an instruction made.
+    /// Bytes that are not in the file as such.
     Owned(Vec<u8>),
-    /// UTF-8 that lies in the file.
+    /// A range of the file that is UTF-8.
     Text(Range<usize>),
     Tuple(Vec<Id>),
     List(Vec<Id>),
@@ -40,12 +40,12 @@ pub(super) struct Machine {
     at: usize,
     nodes: Vec<Node>,
     stack: Vec<Id>,
-    /// How high the stack was at each open mark.
+    /// The height of the stack at each open mark.
     marks: Vec<usize>,
     memo: HashMap<u64, Id>,
-    /// How many more bytes instructions may make: as many as the file has.
+    /// How many more bytes instructions may create; at first the size of the file.
     allowance: usize,
-    /// Where the instruction that is being run starts, for errors.
+    /// Where the current instruction starts, for errors.
     instruction: usize,
 }
 
@@ -80,7 +80,7 @@ impl Machine {
         &mut self.nodes[id]
     }
 
-    /// The error that the instruction being run is wrong.
+    /// An error at the current instruction.
     pub(super) fn refuse(&self, problem: &'static str) -> Error {
         Error::Malformed {
             path: self.path.clone(),
@@ -90,7 +90,7 @@ impl Machine {
         }
     }
 
-    /// A value's text; Python 2 has text as bytes.
+    /// The text of a value; Python 2 stores it as bytes.
     pub(super) fn text(&self, id: Id) -> Option<&str> {
         match self.node(id) {
             Node::Text(range) | Node::Bytes(range) => {
@@ -100,7 +100,7 @@ impl Machine {
         }
     }
 
-    /// A value's bytes.
+    /// The bytes of a value.
     pub(super) fn data(&self, id: Id) -> Option<&[u8]> {
         match self.node(id) {
             Node::Bytes(range) => Some(&self.bytes[range.clone()]),
@@ -109,7 +109,7 @@ impl Machine {
         }
     }
 
-    /// A copy of a tuple, as arguments and states are; none of those is long.
+    /// A tuple of arguments or of a state, none of which is long.
     pub(super) fn small_tuple(&self, id: Id) -> Option<Vec<Id>> {
         match self.node(id) {
             Node::Tuple(items) if items.len() <= 16 => Some(items.clone()),
@@ -117,22 +117,22 @@ impl Machine {
         }
     }
 
-    /// Takes note that an instruction makes `count` bytes.
+    /// Deducts bytes that an instruction creates from the allowance.
     pub(super) fn spend(&mut self, count: usize) -> Result<()> {
         match self.allowance.checked_sub(count) {
             Some(left) => {
                 self.allowance = left;
                 Ok(())
             }
-            None => Err(self.refuse("the pickle makes more bytes than it has")),
+            None => Err(self.refuse("the pickle creates more bytes than it has")),
         }
     }
 
-    /// Runs the program and gives its result.
+    /// Runs the program and returns its result.
     pub(super) fn run(&mut self) -> Result<Id> {
         let marked = self.bytes.first() == Some(&0x80);
         self.run_all().map_err(|error| match error {
-            // Only the protocols before 2 have no mark at the start, and this is none of their programs.
+            // From protocol 2 on a pickle starts with a mark. Without one, a file that fails was probably no pickle.
             Error::Malformed { path, .. } | Error::Truncated { path, .. } if !marked => {
                 Error::WrongMagic {
                     path,
@@ -163,7 +163,7 @@ impl Machine {
                     return Err(self.refuse("this version of the pickle protocol is not known"));
                 }
             }
-            // Frames only help Python to read ahead.
+            // A frame: only of use for reading ahead.
             0x95 => drop(self.take(8)?),
             b'(' => self.marks.push(self.stack.len()),
             b'0' => drop(self.pop()?),
@@ -224,7 +224,7 @@ impl Machine {
                 numpy::set_state(self, object, state)?;
             }
             0x97 => return Err(self.refuse("the data of an array was saved outside the file")),
-            // The buffer on top of the stack is marked as read-only, which says nothing to a reader.
+            // Marks a buffer as read-only.
             0x98 => {}
             _ => return Err(self.refuse(
                 "this instruction is not one that arrays need; save arrays with pickle protocol 2 or later",
@@ -377,7 +377,7 @@ impl Machine {
         self.nodes.push(node);
     }
 
-    /// Below this the stack belongs to an open mark.
+    /// The part of the stack below this belongs to values outside the innermost open mark.
     fn floor(&self) -> usize {
         self.marks.last().copied().unwrap_or(0)
     }
@@ -417,7 +417,7 @@ impl Machine {
         Ok(&self.bytes[start..self.at])
     }
 
-    /// A length of the given number of bytes; one that no memory could hold is the largest there is.
+    /// Reads a length of `size` bytes; one that does not fit becomes `usize::MAX`.
     fn length(&mut self, size: usize) -> Result<usize> {
         let mut raw = [0; 8];
         raw[..size].copy_from_slice(self.take(size)?);
@@ -436,7 +436,7 @@ impl Machine {
     }
 }
 
-/// Two's complement of any length, at most what 64 bits hold.
+/// An integer in two's complement of any length, clamped to 64 bits.
 fn little_endian(raw: &[u8]) -> i64 {
     let negative = raw.last().is_some_and(|&b| b >= 0x80);
     let fill = if negative { 0xff } else { 0 };

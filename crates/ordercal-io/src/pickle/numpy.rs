@@ -1,12 +1,12 @@
-//! The constructors that a pickle may call, and what they make.
+//! The constructors that a pickle may call.
 
 use super::machine::{Id, Machine, Node};
-use crate::archive::Foreign;
-use crate::array::{AnyArray, Dtype, Values, byte_count};
+use crate::archive::UnreadableType;
+use crate::array::{AnyArray, ElementType, Values, byte_count};
 use crate::error::{Error, Result};
 use crate::npy::parse_descr;
 
-/// A callable that is on the list.
+/// A constructor that may be called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Constructor {
     /// `numpy.dtype`.
@@ -26,7 +26,7 @@ pub(super) enum Constructor {
 }
 
 impl Constructor {
-    /// numpy moved its inner modules from `core` to `_core` in version 2; pickles of both kinds are about.
+    /// Both names are needed: numpy 2 renamed its inner module `core` to `_core`.
     pub(super) fn find(module: &str, name: &str) -> Option<Self> {
         Some(match (module, name) {
             ("numpy", "dtype") => Self::Type,
@@ -46,22 +46,22 @@ impl Constructor {
 /// A `numpy.dtype`.
 #[derive(Debug, Clone)]
 pub(super) struct TypeNode {
-    /// The name without a byte order, `f4`.
+    /// The name without the byte order, such as `f4`.
     code: String,
     big_endian: bool,
     fields: bool,
 }
 
 impl TypeNode {
-    fn dtype(&self) -> Result<Dtype, Foreign> {
+    fn dtype(&self) -> Result<ElementType, UnreadableType> {
         if self.fields {
-            return Err(Foreign::Other("a record of several fields".into()));
+            return Err(UnreadableType::Other("a record of several fields".into()));
         }
         Ok(parse_descr(&self.code)?.0)
     }
 }
 
-/// A `numpy.ndarray`, whose data is still bytes.
+/// A `numpy.ndarray`, not decoded yet.
 #[derive(Debug, Clone)]
 pub(super) struct ArrayNode {
     pub(super) shape: Vec<usize>,
@@ -71,10 +71,10 @@ pub(super) struct ArrayNode {
 }
 
 impl ArrayNode {
-    pub(super) fn dtype(&self) -> Result<Dtype, Foreign> {
+    pub(super) fn dtype(&self) -> Result<ElementType, UnreadableType> {
         match &self.content {
             Some((kind, _)) => kind.dtype(),
-            None => Err(Foreign::Other("an array without data".into())),
+            None => Err(UnreadableType::Other("an array without data".into())),
         }
     }
 }

@@ -1,8 +1,7 @@
-//! Exponentials, the softplus and its derivative, as branch-free arithmetic the compiler vectorises.
-//!
-//! Each is inlined into a loop defined by [`vectorized`](super::simd::vectorized).
+//! Exponential, logarithm and softplus as branch-free arithmetic, which the compiler vectorises where they are inlined
+//! into a [`vectorized`](super::simd::vectorized) loop.
 
-/// Adding and subtracting this rounds an `f32` to an integer and leaves that integer in the low bits.
+/// Adding this rounds an `f32` to an integer, which is then in the low bits; subtracting it gives the integer.
 const ROUND_F32: f32 = 12_582_912.0; // 1.5 * 2^23
 /// The same for `f64`.
 const ROUND_F64: f64 = 6_755_399_441_055_744.0; // 1.5 * 2^52
@@ -17,8 +16,8 @@ pub(crate) fn exp_f32(x: f32) -> f32 {
     let shifted = clamped.mul_add(std::f32::consts::LOG2_E, ROUND_F32);
     let n = shifted - ROUND_F32;
     let r = n.mul_add(-LN2_LOW, n.mul_add(-LN2_HIGH, clamped));
-    // 1 + r + r²q(r), with the q of degree 4 through the exact values at Chebyshev's nodes in |r| ≤ ln 2 / 2: within 1.1e-8
-    // of the value.
+    // eʳ ≈ 1 + r + r²q(r), where q interpolates at the Chebyshev nodes of |r| ≤ ln 2 / 2. With degree 4 the relative error is
+    // at most 1.1e-8.
     let mut q = 1.392_617_6e-3;
     q = r.mul_add(q, 8.363_173e-3);
     q = r.mul_add(q, 4.166_655_5e-2);
@@ -38,7 +37,7 @@ pub(crate) fn exp_f64(x: f64) -> f64 {
     let shifted = clamped.mul_add(std::f64::consts::LOG2_E, ROUND_F64);
     let n = shifted - ROUND_F64;
     let r = n.mul_add(-LN2_LOW, n.mul_add(-LN2_HIGH, clamped));
-    // As above, with a q of degree 9: within 2e-17 of the value.
+    // As above, with degree 9: the relative error is at most 2e-17.
     let mut q = 2.510_037_583_284_003_4e-8;
     q = r.mul_add(q, 2.762_007_588_034_591e-7);
     q = r.mul_add(q, 2.755_726_848_030_944e-6);
@@ -54,17 +53,17 @@ pub(crate) fn exp_f64(x: f64) -> f64 {
     if x < -708.39 { 0.0 } else { p * power }
 }
 
-/// ln x to 2 units in the last place, for normal x > 0; NaN for what is not finite.
+/// ln x to 2 units in the last place, for normal x > 0; NaN if x is not finite.
 #[inline(always)]
 pub(crate) fn ln_f64(x: f64) -> f64 {
     const LN2_HIGH: f64 = 6.931_471_803_691_238e-1;
     const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
-    /// The bits of √½: mantissas from there to √2 are nearest to 1.
+    /// The bits of √½: x = 2ⁿ·m with m from √½ to √2.
     const ROOT: u64 = 0x3fe6_a09e_667f_3bcd;
     let shifted = x.to_bits().wrapping_sub(ROOT);
     let exponent = (shifted as i64 >> 52) as f64;
     let mantissa = f64::from_bits((shifted & ((1 << 52) - 1)).wrapping_add(ROOT));
-    // ln m = 2 artanh(t) with t = (m − 1)/(m + 1), |t| ≤ 0.172; the series to t²¹ leaves less than 1e-18.
+    // ln m = 2 artanh(t) with t = (m − 1)/(m + 1), |t| ≤ 0.172; the rest of the series after t²¹ is below 1e-18.
     let t = (mantissa - 1.0) / (mantissa + 1.0);
     let s = t * t;
     let mut p = 1.0 / 21.0;
@@ -79,7 +78,7 @@ pub(crate) fn ln_f64(x: f64) -> f64 {
 #[inline(always)]
 pub(crate) fn softplus_f32(z: f32) -> (f32, f32) {
     let e = exp_f32(-z.abs());
-    // ln(1 + e) = 2 artanh(t) with t = e / (2 + e) ≤ 1/3; the series to t¹⁵ leaves less than 2e-9 of it.
+    // ln(1 + e) = 2 artanh(t) with t = e / (2 + e) ≤ 1/3; the rest of the series after t¹⁵ is below 2e-9 of it.
     let t = e / (2.0 + e);
     let s = t * t;
     let mut p = 1.0 / 15.0;
@@ -95,11 +94,11 @@ pub(crate) fn softplus_f32(z: f32) -> (f32, f32) {
     (value, if z < 0.0 { e * large_side } else { large_side })
 }
 
-/// The same in 64 bits.
+/// [`softplus_f32`] in 64 bits.
 #[inline(always)]
 pub(crate) fn softplus_f64(z: f64) -> (f64, f64) {
     let e = exp_f64(-z.abs());
-    // As above; the series to t³³ leaves less than 1e-17 of it.
+    // As above; the rest of the series after t³³ is below 1e-17 of it.
     let t = e / (2.0 + e);
     let s = t * t;
     let mut p = 1.0 / 33.0;
@@ -113,16 +112,16 @@ pub(crate) fn softplus_f64(z: f64) -> (f64, f64) {
     (value, if z < 0.0 { e * large_side } else { large_side })
 }
 
-/// c with s⁺(c) = 1.
+/// The c with s⁺(c) = 1.
 pub(crate) const UNIT: f64 = 0.541_324_854_612_918_1;
 
-/// s⁺(z + c) and its derivative: positive, and 1 at z = 0. What a network makes of a temperature.
+/// A positive multiplier, s⁺(z + c), which is 1 at z = 0, and its derivative.
 #[inline(always)]
 pub(crate) fn multiplier_f32(z: f32) -> (f32, f32) {
     softplus_f32(z + UNIT as f32)
 }
 
-/// The same in 64 bits.
+/// [`multiplier_f32`] in 64 bits.
 #[inline(always)]
 pub(crate) fn multiplier_f64(z: f64) -> (f64, f64) {
     softplus_f64(z + UNIT)

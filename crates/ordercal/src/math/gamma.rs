@@ -2,7 +2,7 @@
 
 /// ln Γ(x) for x > 0, to about 1e-14 relative or absolute, whichever is larger.
 ///
-/// Stirling's series needs a large argument; smaller ones climb there by Γ(x + 1) = xΓ(x).
+/// Stirling's series needs a large argument; smaller ones are increased by Γ(x + 1) = xΓ(x).
 pub(crate) fn ln_gamma(x: f64) -> f64 {
     const LARGE: f64 = 12.0;
     // ½ ln 2π.

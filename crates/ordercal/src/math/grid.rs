@@ -1,27 +1,24 @@
-//! An increasing function known by its slopes on an even grid, and the way back for gradients.
+//! An increasing function given by its slopes on an even grid, and the gradient on the slopes.
 //!
 //! With slopes s_k > 0 at nodes t_k and linear in between, the integral f is piecewise quadratic:
 //! at t = t_k + h·u, 0 ≤ u ≤ 1,
 //!
-//! f(t) = F_k + h·(s_k·(u − u²/2) + s_{k+1}·u²/2),  F_{k+1} = F_k + h·(s_k + s_{k+1})/2,
+//! f(t) = F_k + h·(s_k·(u − u²/2) + s_{k+1}·u²/2),  F_{k+1} = F_k + h·(s_k + s_{k+1})/2.
 //!
-//! strictly increasing by construction. Outside the nodes it goes on with the edge's slope.
-
-use std::ops::Range;
+//! It is strictly increasing, because the slopes are positive. Outside the grid it is extrapolated linearly.
 
 use rayon::prelude::*;
 
 use super::simd::vectorized;
-use super::softmax;
 
 /// An even grid of nodes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Grid {
-    pub low: f64,
-    pub step: f64,
-    /// One over the step: dividing takes longer than multiplying.
+    low: f64,
+    step: f64,
+    /// 1/step: multiplying is faster than dividing.
     per_step: f64,
-    /// The number of intervals between nodes; there is one node more.
+    /// The number of intervals; there is one node more.
     pub intervals: usize,
 }
 
@@ -30,9 +27,13 @@ pub(crate) struct Grid {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     pub piece: usize,
-    /// How far from the piece's anchoring node, in steps: 0 to 1 inside the grid, any number outside.
+    /// The distance from the piece's node, in steps: 0 to 1 inside the grid, any number outside.
     pub along: f64,
 }
+
+/// Adding this to an integer from −1 on leaves the integer plus 1 in the low bits. A conversion by `as` would also
+/// check for NaN and for numbers out of range.
+const INTEGER: f64 = 4_503_599_627_370_497.0; // 2^52 + 1
 
 impl Grid {
     pub(crate) fn new(low: f64, high: f64, intervals: usize) -> Self {
@@ -53,128 +54,24 @@ impl Grid {
         self.intervals + 1
     }
 
-    #[inline]
+    /// Where a value lies, computed without branches.
+    #[inline(always)]
     pub(crate) fn place(&self, value: f64) -> Place {
         let position = (value - self.low) * self.per_step;
-        let count = self.intervals as f64;
-        if position < 0.0 {
-            return Place {
-                piece: 0,
-                along: position,
-            };
-        }
-        if position >= count {
-            return Place {
-                piece: self.intervals + 1,
-                along: position - count,
-            };
-        }
-        let left = position.floor();
+        let left = position.floor().clamp(-1.0, self.intervals as f64);
         Place {
-            piece: left as usize + 1,
-            along: position - left,
+            piece: (left + INTEGER).to_bits() as u32 as usize,
+            along: position - left.max(0.0),
         }
     }
 }
 
-/// Where the scores of a few rows lie.
-#[derive(Default)]
-pub(crate) struct Places {
-    pieces: Vec<u32>,
-    along: Vec<f64>,
-}
-
-impl Places {
-    /// Makes room for so many scores.
-    pub(crate) fn resize(&mut self, scores: usize) {
-        self.pieces.resize(scores, 0);
-        self.along.resize(scores, 0.0);
-    }
-}
-
-/// Adding this to a small integer less 1 leaves the integer in the low bits: a conversion by `as` would look for NaN
-/// and for numbers out of range.
-const INTEGER: f64 = 4_503_599_627_370_497.0; // 2^52 + 1
-
-vectorized! {
-    /// [`Grid::place`] of all scores of some rows, without branches.
-    fn place_all(grid: &Grid, scores: &[f32], shifts: &[f64], places: &mut Places) {
-        let count = grid.intervals as f64;
-        let classes = scores.len() / shifts.len();
-        let pieces = places.pieces.chunks_exact_mut(classes);
-        let targets = pieces.zip(places.along.chunks_exact_mut(classes));
-        for ((scores, &shift), (pieces, along)) in scores.chunks_exact(classes).zip(shifts).zip(targets) {
-            for ((&score, piece), along) in scores.iter().zip(pieces).zip(along) {
-                let position = (f64::from(score) - shift - grid.low) * grid.per_step;
-                let left = position.floor().clamp(-1.0, count);
-                *piece = (left + INTEGER).to_bits() as u32;
-                *along = position - left.max(0.0);
-            }
-        }
-    }
-}
-
-vectorized! {
-    /// Whether all places lie inside the grid.
-    fn all_inside(grid: &Grid, pieces: &[u32]) -> bool {
-        let mut outside = 0;
-        for &piece in pieces {
-            outside += u32::from(piece.wrapping_sub(1) >= grid.intervals as u32);
-        }
-        outside == 0
-    }
-}
-
-vectorized! {
-    /// e^f at places inside the grid, up to a factor.
-    fn exponentiate_all(pieces: &[Piece], places: &[u32], along: &mut [f64], values: &mut [f64]) {
-        for ((value, along), &piece) in values.iter_mut().zip(along.iter_mut()).zip(places) {
-            let piece = &pieces[piece as usize];
-            *value = piece.exponential;
-            *along *= piece.slope + *along * piece.bend;
-        }
-        for (value, &rise) in values.iter_mut().zip(&*along) {
-            *value *= small_exponential(rise);
-        }
-    }
-}
-
-/// eˣ for 0 ≤ x ≤ [`MOST_RISE`], to 1e-12 of it, and never above it: from one piece to the next it does not fall.
-#[inline(always)]
-fn small_exponential(x: f64) -> f64 {
-    let mut p = 1.0 / 120.0;
-    p = x.mul_add(p, 1.0 / 24.0);
-    p = x.mul_add(p, 1.0 / 6.0);
-    p = x.mul_add(p, 0.5);
-    p = x.mul_add(p, 1.0);
-    x.mul_add(p, 1.0)
-}
-
-/// The most that f may grow by within a piece whose exponentials are taken by [`small_exponential`].
-const MOST_RISE: f64 = 0.03;
-/// The most that f may grow by over the whole grid, so that all exponentials are numbers of full precision.
-const MOST_GROWTH: f64 = 600.0;
-
-vectorized! {
-    fn read_all(table: &[Piece], pieces: &[u32], along: &[f64], origin: f64, values: &mut [f64]) {
-        let places = pieces.iter().zip(along);
-        for (value, (&piece, &along)) in values.iter_mut().zip(places) {
-            *value = table[piece as usize].at(along) - origin;
-        }
-    }
-}
-
-/// What a piece is: its value where it is anchored, what a step and a squared step along it add, and e^value up to
-/// a factor that all pieces share.
-///
-/// Aligned, so that none lies across two lines of the cache.
+/// A quadratic: its value at the piece's node, and what a step and a squared step along the piece add.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-#[repr(align(32))]
 struct Piece {
     value: f64,
     slope: f64,
     bend: f64,
-    exponential: f64,
 }
 
 impl Piece {
@@ -184,13 +81,11 @@ impl Piece {
     }
 }
 
-/// The function itself, ready to be read off.
+/// The function f.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Increasing {
     grid: Grid,
     pieces: Vec<Piece>,
-    /// Whether the pieces know their exponentials.
-    exponentials: bool,
 }
 
 impl Increasing {
@@ -199,13 +94,12 @@ impl Increasing {
         let mut increasing = Self {
             grid,
             pieces: vec![Piece::default(); grid.intervals + 2],
-            exponentials: false,
         };
         increasing.set(slopes);
         increasing
     }
 
-    /// Takes new slopes.
+    /// Replaces the slopes.
     pub(crate) fn set(&mut self, slopes: &[f64]) {
         assert_eq!(slopes.len(), self.grid.nodes(), "one slope per node");
         let last = slopes.len() - 1;
@@ -213,9 +107,8 @@ impl Increasing {
         let straight = |value, slope| Piece {
             value,
             slope: step * slope,
-            ..Piece::default()
+            bend: 0.0,
         };
-        self.exponentials = false;
         let mut value = 0.0;
         self.pieces[0] = straight(0.0, slopes[0]);
         for (piece, pair) in self.pieces[1..].iter_mut().zip(slopes.windows(2)) {
@@ -223,106 +116,37 @@ impl Increasing {
                 value,
                 slope: step * pair[0],
                 bend: 0.5 * step * (pair[1] - pair[0]),
-                exponential: 0.0,
             };
             value += 0.5 * step * (pair[0] + pair[1]);
         }
         self.pieces[last + 1] = straight(value, slopes[last]);
     }
 
-    /// The same function, ready for [`odds`](Self::odds) to take the short way.
-    #[must_use]
-    pub(crate) fn with_exponentials(mut self) -> Self {
-        let [inside @ .., above] = &mut self.pieces[1..] else {
-            unreachable!("a grid has pieces beside it")
-        };
-        let rise = |piece: &Piece| piece.slope + piece.bend;
-        self.exponentials =
-            above.value <= MOST_GROWTH && inside.iter().all(|piece| rise(piece) <= MOST_RISE);
-        for piece in inside {
-            piece.exponential = (piece.value - above.value).exp();
-        }
-        self
-    }
-
-    /// f less its value at the first node.
+    /// f at a place.
     #[inline(always)]
     pub(crate) fn read(&self, piece: usize, along: f64) -> f64 {
         self.pieces[piece].at(along)
     }
 
-    /// f at every score less its row's shift, less `origin`; masked scores stay masked.
-    pub(crate) fn read_all(
-        &self,
-        scores: &[f32],
-        shifts: &[f64],
-        origin: f64,
-        places: &mut Places,
-        values: &mut [f64],
-    ) {
-        place_all(&self.grid, scores, shifts, places);
-        self.read_places(scores, origin, &places.pieces, &places.along, values);
-    }
-
-    /// e^f, up to a factor for each row, at every score less its row's shift; masked scores become 0.
-    ///
-    /// Inside the grid, e^f is that of the piece's first node times that of the little which is left; a row that
-    /// reaches beyond it takes the long way.
-    pub(crate) fn odds(
-        &self,
-        scores: &[f32],
-        shifts: &[f64],
-        places: &mut Places,
-        odds: &mut [f64],
-    ) {
-        place_all(&self.grid, scores, shifts, places);
-        let classes = scores.len() / shifts.len();
-        // Short rows go together, if they can.
-        if self.try_short_way(places, 0..scores.len(), odds) {
-            return;
-        }
-        for (row, odds) in odds.chunks_exact_mut(classes).enumerate() {
-            let here = row * classes..(row + 1) * classes;
-            if !self.try_short_way(places, here.clone(), odds) {
-                let (pieces, along) = (&places.pieces[here.clone()], &places.along[here.clone()]);
-                self.read_places(&scores[here], 0.0, pieces, along, odds);
-                softmax::odds_of_rows(odds, classes);
-            }
-        }
-    }
-
-    fn try_short_way(&self, places: &mut Places, here: Range<usize>, odds: &mut [f64]) -> bool {
-        let pieces = &places.pieces[here.clone()];
-        let possible = self.exponentials && all_inside(&self.grid, pieces);
-        if possible {
-            exponentiate_all(&self.pieces, pieces, &mut places.along[here], odds);
-        }
-        possible
-    }
-
-    fn read_places(
-        &self,
-        scores: &[f32],
-        origin: f64,
-        pieces: &[u32],
-        along: &[f64],
-        values: &mut [f64],
-    ) {
-        read_all(&self.pieces, pieces, along, origin, values);
-        if scores.contains(&f32::NEG_INFINITY) {
-            for (value, &score) in values.iter_mut().zip(scores) {
-                *value = if score > f32::NEG_INFINITY {
-                    *value
-                } else {
-                    f64::NEG_INFINITY
-                };
-            }
-        }
-    }
-
+    /// f at a value.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let place = self.grid.place(value);
         self.read(place.piece, place.along)
+    }
+
+    /// Sets `values` to f(score − shift of its row) − `origin`; masked scores stay masked.
+    pub(crate) fn read_rows(
+        &self,
+        scores: &[f32],
+        shifts: &[f64],
+        origin: f64,
+        values: &mut [f64],
+    ) {
+        let classes = scores.len() / shifts.len();
+        let rows = scores.chunks_exact(classes).zip(shifts);
+        for ((scores, &shift), values) in rows.zip(values.chunks_exact_mut(classes)) {
+            read_row(self, scores, shift, origin, values);
+        }
     }
 
     pub(crate) fn grid(&self) -> Grid {
@@ -330,14 +154,34 @@ impl Increasing {
     }
 }
 
-/// Gradients g on values of f, gathered by piece on their way to the slopes: Σg, Σg·u and Σg·u² with u the
-/// distance along the piece. A fourth, unused number makes it one vector instruction to add them.
+vectorized! {
+    fn read_row(f: &Increasing, scores: &[f32], shift: f64, origin: f64, values: &mut [f64]) {
+        const CHUNK: usize = 64;
+        for (scores, values) in scores.chunks(CHUNK).zip(values.chunks_mut(CHUNK)) {
+            // Places by vector instructions, then table lookups, which have none.
+            let (mut pieces, mut along) = ([0_u32; CHUNK], [0.0; CHUNK]);
+            for ((&score, piece), along) in scores.iter().zip(&mut pieces).zip(&mut along) {
+                let place = f.grid.place(f64::from(score) - shift);
+                (*piece, *along) = (place.piece as u32, place.along);
+            }
+            for (value, (&piece, &along)) in values.iter_mut().zip(pieces.iter().zip(&along)) {
+                *value = f.read(piece as usize, along) - origin;
+            }
+            for (value, &score) in values.iter_mut().zip(scores) {
+                *value = if score > f32::NEG_INFINITY { *value } else { f64::NEG_INFINITY };
+            }
+        }
+    }
+}
+
+/// Gradients g on values of f, summed by piece: Σg, Σg·u and Σg·u², with u the distance along the piece. A fourth,
+/// unused number makes it one vector instruction to add them.
 #[derive(Debug, Clone)]
-pub(crate) struct Gathered {
+pub(crate) struct PieceGradients {
     sums: Vec<[f64; 4]>,
 }
 
-impl Gathered {
+impl PieceGradients {
     pub(crate) fn new(grid: Grid) -> Self {
         Self {
             sums: vec![[0.0; 4]; grid.intervals + 2],
@@ -359,13 +203,13 @@ impl Gathered {
         }
     }
 
-    /// Adds others to it, in their order; threads share the pieces.
+    /// Adds others, in their order, on all cores.
     pub(crate) fn merge(&mut self, others: &[&Self]) {
-        const SHARE: usize = 512;
-        let parts = self.sums.par_chunks_mut(SHARE).enumerate();
+        const CHUNK: usize = 512;
+        let parts = self.sums.par_chunks_mut(CHUNK).enumerate();
         parts.for_each(|(place, sums)| {
             for other in others {
-                let more = &other.sums[place * SHARE..];
+                let more = &other.sums[place * CHUNK..];
                 for (sums, more) in sums.iter_mut().zip(more) {
                     for (sum, value) in sums.iter_mut().zip(more) {
                         *sum += value;
@@ -375,8 +219,8 @@ impl Gathered {
         });
     }
 
-    /// The gradient on the slopes: what lies in the two intervals at a node, and, because f at any place
-    /// includes the areas of all intervals before it, the sum of all gradients to the right.
+    /// The gradient on the slopes. The slope at a node enters f in the two intervals beside it, and, through their
+    /// areas, everywhere to the right of them.
     pub(crate) fn slopes(&self, grid: Grid, gradient: &mut [f64]) {
         gradient.fill(0.0);
         let last = grid.intervals;
@@ -413,13 +257,6 @@ mod tests {
         assert!((f.at(5.0) - (exact(3.0) + 10.0)).abs() < 1e-12);
     }
 
-    /// Room for the places of so many scores.
-    fn places(scores: usize) -> Places {
-        let mut places = Places::default();
-        places.resize(scores);
-        places
-    }
-
     #[test]
     fn whole_rows_are_read_as_single_scores_are() {
         let mut rng = Rng::new(32);
@@ -431,82 +268,12 @@ mod tests {
         scores[1] = 3e38;
         scores[2] = -3e38;
         let mut values = vec![0.0; scores.len()];
-        f.read_all(
-            &scores,
-            &[0.25],
-            1.5,
-            &mut places(scores.len()),
-            &mut values,
-        );
-        for (value, &score) in values.iter().zip(&scores).skip(1) {
-            assert_eq!(*value, f.at(f64::from(score) - 0.25) - 1.5);
+        let shifts = [0.25, -0.5, 0.0, 1.0, 0.125, 3.0, -2.0];
+        f.read_rows(&scores, &shifts, 1.5, &mut values);
+        for (i, (value, &score)) in values.iter().zip(&scores).enumerate().skip(1) {
+            assert_eq!(*value, f.at(f64::from(score) - shifts[i / 143]) - 1.5);
         }
         assert_eq!(values[0], f64::NEG_INFINITY);
-    }
-
-    /// Slopes like those of a fitted f̄, and scores of four rows all over the grid.
-    fn fine() -> (Increasing, Vec<f32>) {
-        let mut rng = Rng::new(33);
-        let grid = Grid::new(-20.0, 0.5, 1024);
-        let slopes: Vec<f64> = (0..=1024).map(|_| 0.2 + rng.uniform()).collect();
-        let scores = (0..400).map(|_| (-19.9 * rng.uniform()) as f32);
-        let scores = scores.collect();
-        (Increasing::new(grid, &slopes).with_exponentials(), scores)
-    }
-
-    #[test]
-    fn the_short_way_to_odds_leads_where_the_long_one_does() {
-        let (f, mut scores) = fine();
-        assert!(f.exponentials);
-        // The second and the fourth row reach beyond the grid, the third has a masked class.
-        scores[150] = -25.0;
-        scores[250] = f32::NEG_INFINITY;
-        scores[350] = 2.0;
-        let shifts = [0.0, 0.1, -0.2, 0.05];
-        let mut odds = vec![0.0; 400];
-        f.odds(&scores, &shifts, &mut places(400), &mut odds);
-        let mut logits = vec![0.0; 400];
-        f.read_all(&scores, &shifts, 0.0, &mut places(400), &mut logits);
-        for (odds, logits) in odds.chunks(100).zip(logits.chunks(100)) {
-            let factor = odds[0] / logits[0].exp();
-            for (odds, logit) in odds.iter().zip(logits) {
-                assert!(
-                    (odds - factor * logit.exp()).abs() <= 2e-12 * odds,
-                    "{odds} {logit}"
-                );
-            }
-        }
-        for row in 0..4 {
-            // Alone it is as among others.
-            let here = row * 100..(row + 1) * 100;
-            let mut alone = vec![0.0; 100];
-            let shift = &shifts[row..=row];
-            f.odds(&scores[here.clone()], shift, &mut places(100), &mut alone);
-            assert!(alone == odds[here], "row {row}");
-        }
-    }
-
-    #[test]
-    fn odds_grow_from_piece_to_piece() {
-        let (f, _) = fine();
-        // Each node, as the end of a piece and as the beginning of the next.
-        let ends = (1..1024).flat_map(|k| [(k, 1.0), (k + 1, 0.0)]);
-        let (pieces, mut along): (Vec<u32>, Vec<f64>) = ends.unzip();
-        let mut odds = vec![0.0; pieces.len()];
-        exponentiate_all(&f.pieces, &pieces, &mut along, &mut odds);
-        for pair in odds.windows(2) {
-            // What `rank::distinct` allows for.
-            let error = 1.0 / (1_u64 << 48) as f64;
-            assert!(pair[0] <= pair[1] * (1.0 + error), "{pair:?}");
-        }
-    }
-
-    #[test]
-    fn steep_and_long_functions_take_the_long_way() {
-        let grid = Grid::new(0.0, 1.0, 16);
-        let steep = Increasing::new(grid, &[1.0; 17]).with_exponentials();
-        let long = Increasing::new(Grid::new(0.0, 601.0, 60_000), &[1.0; 60_001]);
-        assert!(!steep.exponentials && !long.with_exponentials().exponentials);
     }
 
     #[test]
@@ -520,7 +287,7 @@ mod tests {
             let f = Increasing::new(grid, slopes);
             places.iter().zip(&factors).map(|(&t, c)| c * f.at(t)).sum()
         };
-        let mut parts = [Gathered::new(grid), Gathered::new(grid)];
+        let mut parts = [PieceGradients::new(grid), PieceGradients::new(grid)];
         for (i, (&t, &c)) in places.iter().zip(&factors).enumerate() {
             let place = grid.place(t);
             parts[i % 2].add(place.piece, place.along, c);

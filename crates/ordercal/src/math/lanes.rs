@@ -1,16 +1,14 @@
-//! Folding many numbers into one by several at a time.
+//! Folding a slice in several independent lanes, which the compiler turns into vector instructions.
 
-/// Folds values into `LANES` results side by side, and those into one.
+/// Folds values into `LANES` accumulators side by side: value i goes to accumulator i mod `LANES`.
 ///
-/// `LANES` should be several vectors wide: a result in a single vector waits for itself at every step. Which value goes
-/// into which lane depends on its place alone.
+/// `LANES` should be several vectors wide: with a single vector, each step would wait for the result of the step before.
 #[inline(always)]
-pub(crate) fn fold<const LANES: usize, T: Copy, S: Copy>(
+pub(crate) fn accumulate<const LANES: usize, T: Copy, S: Copy>(
     values: &[T],
     start: S,
     step: impl Fn(S, T) -> S,
-    join: impl Fn(S, S) -> S,
-) -> S {
+) -> [S; LANES] {
     let mut lanes = [start; LANES];
     let mut chunks = values.chunks_exact(LANES);
     for chunk in &mut chunks {
@@ -21,6 +19,18 @@ pub(crate) fn fold<const LANES: usize, T: Copy, S: Copy>(
     for (lane, &value) in lanes.iter_mut().zip(chunks.remainder()) {
         *lane = step(*lane, value);
     }
+    lanes
+}
+
+/// [`accumulate`]s values and joins the accumulators by halves.
+#[inline(always)]
+pub(crate) fn fold<const LANES: usize, T: Copy, S: Copy>(
+    values: &[T],
+    start: S,
+    step: impl Fn(S, T) -> S,
+    join: impl Fn(S, S) -> S,
+) -> S {
+    let mut lanes = accumulate::<LANES, _, _>(values, start, step);
     let mut width = LANES;
     while width > 1 {
         width /= 2;

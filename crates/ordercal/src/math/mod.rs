@@ -1,4 +1,4 @@
-//! Numbers in bulk: vectorised exponentials, softmax, matrix products, integration on a grid.
+//! Numerical kernels: exponentials, softmax, matrix products, integration on a grid.
 
 pub(crate) mod exp;
 pub(crate) mod gamma;

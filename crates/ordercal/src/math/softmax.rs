@@ -1,10 +1,10 @@
-//! Softmax of a row, with a sum that does not depend on the order of the classes.
+//! Softmax and log-sum-exp of rows, with sums that do not depend on the order of the classes.
 
 use super::exp::{exp_f32, exp_f64, ln_f64};
 use super::lanes;
 use super::simd::vectorized;
 
-/// Rows below this are not worth lanes of their own: the processor works on several rows at once.
+/// Shorter rows are summed one value after the other: the processor overlaps several such rows by itself.
 const SHORT: usize = 24;
 
 #[inline(always)]
@@ -12,29 +12,42 @@ fn larger<T: PartialOrd>(a: T, b: T) -> T {
     if a > b { a } else { b }
 }
 
+/// Folds a row into one number, in lanes unless it is short.
+#[inline(always)]
+fn fold<const LANES: usize, T: Copy, S: Copy>(
+    values: &[T],
+    start: S,
+    step: impl Fn(S, T) -> S,
+    join: impl Fn(S, S) -> S,
+) -> S {
+    if values.len() < SHORT {
+        return values.iter().copied().fold(start, step);
+    }
+    lanes::fold::<LANES, _, _>(values, start, step, join)
+}
+
 /// The largest of a row.
 #[inline(always)]
 fn largest(values: &[f64]) -> f64 {
-    if values.len() < SHORT {
-        return values.iter().copied().fold(f64::NEG_INFINITY, larger);
-    }
-    lanes::fold::<32, _, _>(values, f64::NEG_INFINITY, larger, larger)
+    fold::<32, _, _>(values, f64::NEG_INFINITY, larger, larger)
 }
 
-/// The sum of numbers up to `top`, the same for any order of them.
+/// The largest score of a row.
+#[inline(always)]
+pub(crate) fn top(scores: &[f32]) -> f32 {
+    fold::<64, _, _>(scores, f32::NEG_INFINITY, larger, larger)
+}
+
+/// The sum of K numbers in [0, `top`], the same for any order of them.
 ///
-/// Each is first rounded to a multiple of 2^(⌈log₂ K⌉ − 51), times the power of two at or below `top`. Sums of such
-/// multiples are exact in 64 bits, and the rounding costs at most K²·2^−51 of `top` in all: 5e-10 of the sum at 1000
+/// Each is first rounded to a multiple of 2^(⌈log₂ K⌉ − 51) times the power of two at or below `top`. Sums of such
+/// multiples are exact in 64 bits. The rounding costs at most K²·2⁻⁵¹ of `top` in all: 5e-10 of the sum at 1000
 /// classes, if all were rounded the same way.
 #[inline(always)]
 fn exact_sum(values: &[f64], top: f64) -> f64 {
-    let grain = power_of_two(top) * grain(values.len());
-    let rounded = |value: f64| (value + grain) - grain;
-    if values.len() < SHORT {
-        return values.iter().fold(0.0, |sum, &value| sum + rounded(value));
-    }
-    let add = |sum, value| sum + rounded(value);
-    lanes::fold::<32, _, _>(values, 0.0, add, |a, b| a + b)
+    let rounder = power_of_two(top) * rounder(values.len());
+    let add = |sum, value| sum + ((value + rounder) - rounder);
+    fold::<32, _, _>(values, 0.0, add, |a, b| a + b)
 }
 
 /// The power of two at or below a positive, normal number.
@@ -44,23 +57,21 @@ fn power_of_two(value: f64) -> f64 {
     f64::from_bits(value.to_bits() & EXPONENT)
 }
 
-/// Adding and subtracting this rounds to the multiples that K numbers are summed in.
+/// Adding and then subtracting this rounds a number in [0, 1] to the multiples of [`exact_sum`].
 #[inline(always)]
-fn grain(classes: usize) -> f64 {
+fn rounder(classes: usize) -> f64 {
     1.5 * f64::from(classes.next_power_of_two() as u32) * 2.0
 }
 
-/// Elements whose rows are worked on together: they stay in the first-level cache.
-pub(crate) const GROUP: usize = 2048;
-
-/// How many rows make a group.
+/// Rows that are processed together: about 2048 elements, which stay in the first-level cache.
 pub(crate) fn group(classes: usize) -> usize {
-    (GROUP / classes).max(1)
+    (2048 / classes).max(1)
 }
 
 vectorized! {
-    /// Turns rows of 64-bit logits into e^(v − max) in place. Masked classes (`-inf`) become 0.
-    pub(crate) fn odds_of_rows(values: &mut [f64], classes: usize) {
+    /// Turns rows of 64-bit logits into unnormalised probabilities e^(v − max), in place. Masked classes (`-inf`)
+    /// become 0.
+    pub(crate) fn unnormalised_rows(values: &mut [f64], classes: usize) {
         for values in values.chunks_mut(group(classes) * classes) {
             for row in values.chunks_exact_mut(classes) {
                 let top = largest(row);
@@ -68,7 +79,7 @@ vectorized! {
                     *value -= top;
                 }
             }
-            // All rows at once, so that short ones fill the vectors, too.
+            // One loop over all rows, because short rows alone would not fill the vectors.
             for value in values {
                 *value = exp_f64(*value);
             }
@@ -77,32 +88,31 @@ vectorized! {
 }
 
 vectorized! {
-    /// The odds of rows of scores times β: what [`odds_of_rows`] makes of their products.
-    pub(crate) fn tempered_odds(scores: &[f32], classes: usize, beta: f64, odds: &mut [f64]) {
-        for (scores, odds) in scores.chunks_exact(classes).zip(odds.chunks_exact_mut(classes)) {
-            let top = beta * f64::from(top(scores));
-            let logits = scores.iter().map(|&score| beta * f64::from(score) - top);
-            if classes < SHORT {
-                odds.iter_mut().zip(logits).for_each(|(odds, logit)| *odds = logit);
-            } else {
-                odds.iter_mut().zip(logits).for_each(|(odds, logit)| *odds = exp_f64(logit));
+    /// Sets `target` to e^(βx − max βx) for each row of scores: what [`unnormalised_rows`] gives for the products.
+    pub(crate) fn unnormalised_tempered(scores: &[f32], classes: usize, beta: f64, target: &mut [f64]) {
+        let group = group(classes) * classes;
+        for (scores, target) in scores.chunks(group).zip(target.chunks_mut(group)) {
+            let rows = scores.chunks_exact(classes).zip(target.chunks_exact_mut(classes));
+            for (scores, target) in rows {
+                let top = beta * f64::from(top(scores));
+                for (value, &score) in target.iter_mut().zip(scores) {
+                    *value = beta * f64::from(score) - top;
+                }
             }
-        }
-        if classes < SHORT {
-            // All rows at once, so that they fill the vectors.
-            for odds in odds {
-                *odds = exp_f64(*odds);
+            for value in target {
+                *value = exp_f64(*value);
             }
         }
     }
 }
 
 vectorized! {
-    /// Divides each row by its sum. Permuting a row permutes its result bit for bit: its sum is [exact](exact_sum).
-    pub(crate) fn normalise_rows(odds: &mut [f64], classes: usize) {
-        for row in odds.chunks_exact_mut(classes) {
+    /// Divides each row by its sum. Permuting a row permutes its result, bit for bit, because the sum is
+    /// [exact](exact_sum).
+    pub(crate) fn normalise_rows(unnormalised: &mut [f64], classes: usize) {
+        for row in unnormalised.chunks_exact_mut(classes) {
             let top = largest(row);
-            // Rounded to its multiples, a sum can come out below its largest number; a probability is never above 1.
+            // The rounded sum can be below the largest term, but no probability may be above 1.
             let scale = 1.0 / larger(exact_sum(row, top), top);
             for value in row {
                 *value *= scale;
@@ -112,10 +122,10 @@ vectorized! {
 }
 
 vectorized! {
-    /// Turns a row of 64-bit logits into e^(v − max) in place and returns max and the sum of the row.
+    /// Turns a row of 64-bit logits into e^(v − max), in place, and returns max and the sum of the row.
     pub(crate) fn exponentials(values: &mut [f64]) -> (f64, f64) {
         let top = largest(values);
-        // A loop of its own: together with the sum it was not vectorised, and took four times as long.
+        // Apart from the sum: in one loop with it, the exponential is not vectorised.
         for value in values.iter_mut() {
             *value = exp_f64(*value - top);
         }
@@ -125,7 +135,7 @@ vectorized! {
 
 /// Logits to probabilities, in place.
 pub(crate) fn probabilities(values: &mut [f64]) {
-    odds_of_rows(values, values.len());
+    unnormalised_rows(values, values.len());
     normalise_rows(values, values.len());
 }
 
@@ -139,11 +149,18 @@ pub(crate) fn log_probabilities(values: &mut [f64], scratch: &mut [f64]) {
     }
 }
 
+/// Sets `logs` to the log-sum-exp ln Σ eˣ of each row of scores, the same for any order of a row. Exponentials are taken
+/// in 32 bits, so it has about seven digits.
+pub(crate) fn log_sums(scores: &[f32], classes: usize, logs: &mut [f64]) {
+    let rows = group(classes);
+    let mut scratch = vec![0.0; scores.len().min(rows * classes)];
+    for (scores, logs) in scores.chunks(rows * classes).zip(logs.chunks_mut(rows)) {
+        log_sums_of_group(scores, classes, &mut scratch[..scores.len()], logs);
+    }
+}
+
 vectorized! {
-    /// ln Σ eˣ of rows of scores, the same for any order of a row, to about seven digits: exponentials are taken
-    /// in 32 bits. `e` has room for all scores.
-    pub(crate) fn log_sums(scores: &[f32], classes: usize, e: &mut [f32], logs: &mut [f64]) {
-        let e = &mut e[..scores.len()];
+    fn log_sums_of_group(scores: &[f32], classes: usize, e: &mut [f32], logs: &mut [f64]) {
         let rows = scores.chunks_exact(classes).zip(e.chunks_exact_mut(classes));
         for ((scores, e), log) in rows.zip(logs.iter_mut()) {
             let top = top(scores);
@@ -155,33 +172,19 @@ vectorized! {
         for value in e.iter_mut() {
             *value = exp_f32(*value);
         }
-        let grain = grain(classes);
-        let add = |sum, value: f32| sum + ((f64::from(value) + grain) - grain);
+        let rounder = rounder(classes);
+        let add = |sum, value: f32| sum + ((f64::from(value) + rounder) - rounder);
         for (e, log) in e.chunks_exact(classes).zip(logs.iter_mut()) {
-            let sum = if classes < SHORT {
-                e.iter().copied().fold(0.0, add)
-            } else {
-                lanes::fold::<32, _, _>(e, 0.0, add, |a, b| a + b)
-            };
-            *log += ln_f64(sum);
+            *log += ln_f64(fold::<32, _, _>(e, 0.0, add, |a, b| a + b));
         }
     }
 }
 
-/// ln Σ eˣ of one row, as [`log_sums`] gives it.
+/// The log-sum-exp of one row, as [`log_sums`] gives it.
 pub(crate) fn log_sum_exp(scores: &[f32]) -> f64 {
     let mut log = [0.0];
-    log_sums(scores, scores.len(), &mut vec![0.0; scores.len()], &mut log);
+    log_sums(scores, scores.len(), &mut log);
     log[0]
-}
-
-/// The largest score of a row.
-#[inline(always)]
-pub(crate) fn top(scores: &[f32]) -> f32 {
-    if scores.len() < SHORT {
-        return scores.iter().copied().fold(f32::NEG_INFINITY, larger);
-    }
-    lanes::fold::<64, _, _>(scores, f32::NEG_INFINITY, larger, larger)
 }
 
 #[cfg(test)]
@@ -229,7 +232,7 @@ mod tests {
                 let (_, sum) = exponentials(row);
                 row.iter_mut().for_each(|v| *v *= 1.0 / sum);
             }
-            odds_of_rows(&mut all, classes);
+            unnormalised_rows(&mut all, classes);
             normalise_rows(&mut all, classes);
             assert!(all == alone);
         }

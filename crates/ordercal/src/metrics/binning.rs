@@ -1,4 +1,4 @@
-//! Where bins begin and end, and what is summed inside them.
+//! The edges of bins, and sums over the rows of each bin.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,8 +19,9 @@ pub enum Binning {
     /// midway between the last confidence of one run and the first of the next, and a confidence on an
     /// edge belongs to the lower bin. So equal confidences always share a bin, and there are at most N bins.
     ///
-    /// With weights the run ends where the cumulative weight reaches its cut. Whole weights are repeated
-    /// rows: the cuts are those of the repeated rows. Otherwise cut i is at i/B of the total weight.
+    /// With weights a run ends where the cumulative weight reaches its cut. Integer weights stand for
+    /// repeated rows, and the cuts are those of the repeated rows. Otherwise cut i is at i/B of the total
+    /// weight.
     EqualMass,
 }
 
@@ -37,7 +38,7 @@ pub(crate) struct BinSum {
 }
 
 impl BinSum {
-    /// Mean confidence minus accuracy; only of a bin that is not empty.
+    /// Mean confidence minus accuracy; the bin must not be empty.
     pub(crate) fn gap(&self) -> f64 {
         (self.confidence - self.hits) / self.weight
     }
@@ -47,8 +48,13 @@ impl BinSum {
     }
 }
 
-/// (Σ share · |gap|ᵖ)^(1/p) over the bins that are not empty, before the root.
-pub(crate) fn error_power(bins: &[BinSum], norm: f64) -> f64 {
+/// (Σ share · |gap|ᵖ)^(1/p).
+pub(crate) fn norm_of_gaps(bins: &[BinSum], norm: f64) -> f64 {
+    root(power_of_gaps(bins, norm), norm)
+}
+
+/// Σ share · |gap|ᵖ over the bins that are not empty.
+pub(crate) fn power_of_gaps(bins: &[BinSum], norm: f64) -> f64 {
     let total: f64 = bins.iter().map(|bin| bin.weight).sum();
     let filled = bins.iter().filter(|bin| !bin.is_empty());
     if norm <= 1.0 {
@@ -63,7 +69,7 @@ pub(crate) fn error_power(bins: &[BinSum], norm: f64) -> f64 {
         / total
 }
 
-/// Undoes the power of [`error_power`].
+/// The p-th root, the inverse of the power in [`power_of_gaps`].
 pub(crate) fn root(power: f64, norm: f64) -> f64 {
     if norm <= 1.0 {
         power
@@ -78,7 +84,7 @@ pub(crate) fn largest_gap(bins: &[BinSum]) -> f64 {
     filled.map(|bin| bin.gap().abs()).fold(0.0, f64::max)
 }
 
-/// Σ share · (gap² − acc(1 − acc)/(weight − 1)), floored at 0; bins that weigh less than 2 add 0.
+/// Σ share · (gap² − acc(1 − acc)/(weight − 1)), floored at 0; bins of weight below 2 add 0.
 pub(crate) fn debiased_square(bins: &[BinSum]) -> f64 {
     let total: f64 = bins.iter().map(|bin| bin.weight).sum();
     let sum: f64 = bins
@@ -93,16 +99,16 @@ pub(crate) fn debiased_square(bins: &[BinSum]) -> f64 {
     (sum / total).max(0.0)
 }
 
-/// The edge i of `bins` equal widths.
+/// Edge i of `bins` bins of equal width.
 pub(crate) fn edge(i: usize, bins: usize) -> f64 {
     i as f64 / bins as f64
 }
 
-/// The bin of [`Binning::EqualWidth`] that a confidence is in.
+/// The bin of a confidence under [`Binning::EqualWidth`].
 #[inline]
 pub(crate) fn equal_width_bin(confidence: f64, bins: usize) -> usize {
     let mut bin = ((confidence * bins as f64) as usize).min(bins - 1);
-    // The product was rounded: the edges themselves decide.
+    // The product is rounded, so compare with the edges themselves.
     while bin > 0 && confidence <= edge(bin, bins) {
         bin -= 1;
     }
@@ -112,7 +118,7 @@ pub(crate) fn equal_width_bin(confidence: f64, bins: usize) -> usize {
     bin
 }
 
-/// The bin of [`Binning::LeftClosed`] for `bins` = B that a confidence is in, out of B (1 if B is 1).
+/// The bin of a confidence under [`Binning::LeftClosed`] with `bins` = B, from 0 to B − 1.
 #[inline]
 pub(crate) fn left_closed_bin(confidence: f64, bins: usize) -> usize {
     if bins == 1 {
@@ -135,28 +141,28 @@ pub(crate) struct Sorted<'a> {
     pub(crate) confidence: &'a [f64],
     pub(crate) hit: &'a [f64],
     pub(crate) weight: Option<&'a [f64]>,
-    /// Whether every weight is a whole number, so that weights are repeated rows.
-    pub(crate) whole: bool,
+    /// Whether every weight is an integer, so that a weight stands for repetitions of the row.
+    pub(crate) integer_weights: bool,
 }
 
 impl<'a> Sorted<'a> {
     pub(crate) fn new(confidence: &'a [f64], hit: &'a [f64], weight: Option<&'a [f64]>) -> Self {
-        let whole = weight.is_none_or(|weight| weight.iter().all(|w| w.fract() == 0.0));
+        let integer_weights = weight.is_none_or(|weight| weight.iter().all(|w| w.fract() == 0.0));
         Self {
             confidence,
             hit,
             weight,
-            whole,
+            integer_weights,
         }
     }
 
-    /// The sums of every bin, and where each ends in the sorted rows.
+    /// The sums over the rows of every bin.
     pub(crate) fn bin_sums(&self, binning: Binning, bins: usize) -> Vec<BinSum> {
         self.sums_between(&self.ends(binning, bins))
     }
 
-    /// Where each bin ends in the sorted rows.
-    pub(crate) fn ends(&self, binning: Binning, bins: usize) -> Vec<usize> {
+    /// The index behind the last row of every bin.
+    fn ends(&self, binning: Binning, bins: usize) -> Vec<usize> {
         let c = self.confidence;
         match binning {
             Binning::EqualWidth => (1..bins)
@@ -176,7 +182,7 @@ impl<'a> Sorted<'a> {
         }
     }
 
-    /// The inner edges of [`Binning::EqualMass`], ascending; equal ones are kept and give empty bins.
+    /// The inner edges of [`Binning::EqualMass`], ascending; repeated edges give empty bins.
     pub(crate) fn equal_mass_edges(&self, bins: usize) -> Vec<f64> {
         let c = self.confidence;
         let midway = |last: usize, first: usize| (c[last] + c[first]) / 2.0;
@@ -189,13 +195,17 @@ impl<'a> Sorted<'a> {
         };
         let total: f64 = weight.iter().sum();
         let cuts = self.equal_mass_cuts(bins);
-        // A sum of fractions is off by rounding: a cut this close to a row's end is meant to be there.
-        let tolerance = if self.whole { 0.0 } else { total * 1e-12 };
+        // Sums of fractional weights are rounded: a cut this close to the end of a row counts as its end.
+        let tolerance = if self.integer_weights {
+            0.0
+        } else {
+            total * 1e-12
+        };
         let mut edges = Vec::with_capacity(cuts.len());
         let mut row = 0;
         let mut reached = 0.0;
         for cut in cuts {
-            // The last row of a run is the one with which the cumulative weight reaches the cut.
+            // A run ends with the row at which the cumulative weight reaches the cut.
             while row + 1 < c.len()
                 && (weight[row] <= 0.0 || reached + weight[row] < cut - tolerance)
             {
@@ -220,7 +230,7 @@ impl<'a> Sorted<'a> {
         let total = self
             .weight
             .map_or(self.confidence.len() as f64, |w| w.iter().sum());
-        if !self.whole {
+        if !self.integer_weights {
             return (1..bins).map(|i| total * i as f64 / bins as f64).collect();
         }
         let bins = (bins as f64).min(total);
@@ -232,12 +242,12 @@ impl<'a> Sorted<'a> {
             .collect()
     }
 
-    /// The sums over runs of rows, given where each ends.
-    pub(crate) fn sums_between(&self, ends: &[usize]) -> Vec<BinSum> {
+    /// The sums over consecutive runs of rows, given the index behind each run.
+    fn sums_between(&self, ends: &[usize]) -> Vec<BinSum> {
         let mut start = 0;
         ends.iter()
             .map(|&end| {
-                // An edge that repeats, or lies below an earlier one by rounding, gives an empty bin.
+                // A repeated edge, or one that rounding put below an earlier one, gives an empty bin.
                 let end = end.max(start);
                 let rows = start..end;
                 start = end;
@@ -289,7 +299,7 @@ mod tests {
                     );
                 }
             }
-            // A sum that rounding took above 1.
+            // Rounding can bring a probability slightly above 1.
             assert_eq!(equal_width_bin(1.0 + 1e-4, bins), bins - 1);
             assert_eq!(left_closed_bin(1.0 + 1e-4, bins + 1), bins);
         }
@@ -340,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_mass_bins_follow_the_definition_and_whole_weights_are_repeated_rows() {
+    fn equal_mass_bins_follow_the_definition_and_integer_weights_are_repeated_rows() {
         let mut rng = Rng::new(12);
         for rows in [1, 2, 14, 15, 16, 29, 200] {
             for grain in [3, 40, 1_000_000] {

@@ -1,4 +1,4 @@
-//! How much of a number is chance: bootstrap intervals and paired comparisons.
+//! Bootstrap intervals, and paired comparisons of two sets of predictions.
 
 use std::collections::BTreeMap;
 
@@ -6,21 +6,22 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::evaluate::Evaluator;
-use super::metric::{Metric, MetricOptions};
+use super::options::MetricOptions;
 use super::predictions::Predictions;
+use super::registry::Metric;
 use crate::error::{Error, Result};
 use crate::rng::Rng;
 
-/// How resamples are drawn and read.
+/// The parameters of a bootstrap.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct BootstrapOptions {
-    /// How many resamples are drawn; 1000.
+    /// The number of resamples; default 1000.
     pub resamples: usize,
-    /// The share of the resamples inside the interval; 0.95.
+    /// The level of the interval; default 0.95.
     pub level: f64,
-    /// The seed; 1357. Resample i depends on it, on i and on the number of rows, on nothing else.
+    /// The seed; default 1357. Resample i depends only on the seed, on i and on the number of rows.
     pub seed: u64,
 }
 
@@ -80,8 +81,8 @@ impl BootstrapOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Interval {
-    /// The value on the rows themselves. Calibration errors are biased upwards on a resample, so it can
-    /// lie near or below the lower end.
+    /// The value on the rows themselves. Calibration errors are biased upwards on resamples, so it can be
+    /// near or below the lower end.
     pub value: f64,
     /// The lower end.
     pub lower: f64,
@@ -89,11 +90,11 @@ pub struct Interval {
     pub upper: f64,
 }
 
-/// How two sets of predictions of the same rows compare by a metric.
+/// The difference of a metric between two sets of predictions of the same rows.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PairedDifference {
-    /// The first's value minus the second's, with the interval of the difference over the resamples.
+    /// The first value minus the second, with the bootstrap interval of the difference.
     pub difference: Interval,
     /// The share of resamples in which the first is better ([`Metric::higher_is_better`] says which way).
     pub first_wins: f64,
@@ -101,11 +102,11 @@ pub struct PairedDifference {
     pub second_wins: f64,
 }
 
-/// Percentile bootstrap intervals: the metrics are computed on rows drawn with replacement, again and again.
+/// Percentile bootstrap intervals (Efron 1979): the ends are quantiles of the metric over resamples, each of
+/// N rows drawn with replacement.
 ///
-/// Per-row statistics are drawn, never the matrix; metrics of single classes count every row as often as
-/// it was drawn. The ends are quantiles of the resamples, interpolated linearly. The same seed gives the
-/// same interval whatever the number of threads.
+/// Quantiles are interpolated linearly. The same seed gives the same interval whatever the number of
+/// threads.
 ///
 /// ```
 /// use ndarray::array;
@@ -129,17 +130,20 @@ pub fn bootstrap(
 ) -> Result<BTreeMap<Metric, Interval>> {
     how.validate()?;
     let evaluator = Evaluator::new(predictions, metrics, options)?;
-    let values = &evaluator.values(&[predictions.weights()])[0];
+    let values = evaluator.value();
     let resampled = resample(&evaluator, predictions, how);
     let intervals = metrics.iter().enumerate().map(|(place, &metric)| {
         let column = resampled.iter().map(|values| values[place]).collect();
-        (metric, interval(values[place], column, how.level))
+        (
+            metric,
+            percentile_interval(values[place], column, how.level),
+        )
     });
     Ok(intervals.collect())
 }
 
-/// The metrics on every resample: what [`bootstrap`] takes its quantiles of, for those who keep them and
-/// compare later ([`paired_difference`]).
+/// The metrics on every resample, to be compared later by [`paired_difference`] or read by
+/// [`percentile_interval`].
 ///
 /// # Errors
 /// If an option is out of range.
@@ -159,7 +163,8 @@ pub fn resampled(
     Ok(columns.collect())
 }
 
-/// How two sets of values on the same resamples compare; each comes with its value on the rows themselves.
+/// Compares two sets of values on the same resamples, each given as (value on the rows, values on the
+/// resamples).
 ///
 /// ```
 /// use ordercal::metrics::{Metric, paired_difference};
@@ -189,14 +194,14 @@ pub fn paired_difference(
     PairedDifference {
         first_wins: share(&|d| d < 0.0),
         second_wins: share(&|d| d > 0.0),
-        difference: interval(difference(first.0, second.0), differences, level),
+        difference: percentile_interval(difference(first.0, second.0), differences, level),
     }
 }
 
 /// Compares two sets of predictions of the same rows on the same resamples.
 ///
-/// Chance that both share cancels: the interval of the difference is far narrower than the two intervals
-/// suggest. If it does not contain 0, the difference is more than chance.
+/// Sampling noise common to both cancels, so the interval of the difference is narrower than the two
+/// intervals suggest. A difference is significant if its interval does not contain 0.
 ///
 /// ```
 /// use ndarray::array;
@@ -230,9 +235,8 @@ pub fn compare(
     check_paired(first, second)?;
     let left = Evaluator::new(first, metrics, options)?;
     let right = Evaluator::new(second, metrics, options)?;
-    let left_values = &left.values(&[first.weights()])[0];
-    let right_values = &right.values(&[second.weights()])[0];
-    // Both draw the same rows: resamples depend on the seed and on weights that were found to be equal.
+    let (left_values, right_values) = (left.value(), right.value());
+    // Both have the same resamples, because these depend on the seed and the weights only.
     let left_resampled = resample(&left, first, how);
     let right_resampled = resample(&right, second, how);
     let compared = metrics.iter().enumerate().map(|(place, &metric)| {
@@ -250,7 +254,7 @@ pub fn compare(
     Ok(compared.collect())
 }
 
-/// Two infinite losses are a tie, not an unknown.
+/// Two infinite losses are a tie; ∞ − ∞ would be NaN.
 fn difference(left: f64, right: f64) -> f64 {
     if left.is_infinite() && right.is_infinite() {
         0.0
@@ -281,8 +285,8 @@ fn resample(
     predictions: &Predictions<'_>,
     how: &BootstrapOptions,
 ) -> Vec<Vec<f64>> {
-    // As many resamples at a time as 64 MB of weights hold: metrics of single classes go through the
-    // matrix once for all of them.
+    // Metrics of single classes read the matrix once for a whole batch of resamples; the weights of a batch
+    // take at most 64 MB.
     let at_once = ((1 << 23) / predictions.rows()).clamp(1, 64);
     let mut values = Vec::with_capacity(how.resamples);
     for start in (0..how.resamples).step_by(at_once) {
@@ -297,10 +301,10 @@ fn resample(
     values
 }
 
-/// How much every row weighs in a resample: its own weight times how often it was drawn.
+/// The weights of the rows in a resample: each row's own weight times how often it was drawn.
 fn draw(predictions: &Predictions<'_>, seed: u64, index: u64) -> Vec<f64> {
     let rows = predictions.rows();
-    // A generator for each resample: threads share none.
+    // Every resample has a generator of its own, so results do not depend on the threads.
     let mut rng = Rng::new(seed ^ index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     loop {
         let mut weights = vec![0.0; rows];
@@ -311,7 +315,7 @@ fn draw(predictions: &Predictions<'_>, seed: u64, index: u64) -> Vec<f64> {
             for (weight, own) in weights.iter_mut().zip(own) {
                 *weight *= own;
             }
-            // Only rows of weight 0 were drawn: nothing can be computed from those.
+            // Draw again if all drawn rows have weight 0.
             if weights.iter().all(|&w| w <= 0.0) {
                 continue;
             }
@@ -320,7 +324,11 @@ fn draw(predictions: &Predictions<'_>, seed: u64, index: u64) -> Vec<f64> {
     }
 }
 
-fn interval(value: f64, mut resampled: Vec<f64>, level: f64) -> Interval {
+/// The percentile interval of a value, given the values on resamples.
+///
+/// # Panics
+/// If there are no resamples.
+pub fn percentile_interval(value: f64, mut resampled: Vec<f64>, level: f64) -> Interval {
     resampled.sort_by(f64::total_cmp);
     let tail = (1.0 - level) / 2.0;
     Interval {

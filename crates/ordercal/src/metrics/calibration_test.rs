@@ -1,45 +1,44 @@
-//! Whether a measured calibration error is more than a perfectly calibrated predictor would show.
+//! Whether a calibration error is larger than sampling noise explains.
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::bootstrap::{BootstrapOptions, quantile};
-use super::metric::{Metric, MetricOptions};
+use super::definition::Compute;
+use super::options::MetricOptions;
 use super::predictions::Predictions;
-use super::top_label::{TopLabel, error_of};
+use super::registry::Metric;
+use super::top_label::TopLabel;
 use crate::error::{Error, Result};
 use crate::rng::Rng;
 
-/// What [`calibration_test`] found.
+/// The result of a [`calibration_test`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CalibrationTest {
-    /// The metric of the labels as they are.
+    /// The metric with the given labels.
     pub observed: f64,
-    /// Its mean over labels drawn from the predicted probabilities: what perfect calibration looks like
-    /// on this many rows.
+    /// Its mean over simulated labels: the value to expect of a perfectly calibrated predictor on this many
+    /// rows.
     pub expected: f64,
-    /// The quantile of the drawn values at the level asked for; an observed value above it is more than
-    /// chance.
+    /// The critical value: the quantile of the simulated values at the given level.
     pub critical: f64,
-    /// The share of values at least as large as the observed one, itself included: (1 + #{drawn ≥
-    /// observed}) / (1 + #drawn).
+    /// (1 + #{simulated ≥ observed}) / (1 + #simulated).
     pub p_value: f64,
 }
 
 /// Tests the hypothesis that the predictions are calibrated, by simulation.
 ///
-/// A calibration error of a finite sample is above 0 even if the probabilities are exactly right. So the
-/// outcomes are drawn again, hit or miss, with the predicted confidences as probabilities, and the metric
-/// computed as often as `how` says: that is how it is distributed for a perfectly calibrated predictor with
-/// these confidences. The p-value says how far out the observed value is. No ordering or binning is assumed
-/// and nothing is permuted (Bröcker and Smith 2007; Vaicenavicius et al. 2019).
+/// On a finite sample a calibration error is above 0 even if the probabilities are exactly right. The
+/// parametric bootstrap gives its distribution under perfect calibration: hits and misses are drawn with
+/// the predicted confidences as probabilities, and the metric is computed on them, `how.resamples` times
+/// (consistency resampling; Bröcker and Smith 2007, Vaicenavicius et al. 2019).
 ///
 /// ```
 /// use ndarray::Array2;
 /// use ordercal::metrics::{BootstrapOptions, Metric, MetricOptions, Predictions, calibration_test};
 ///
-/// // Sure to 0.9, right in half of the rows.
+/// // Confidence 0.9, right in half of the rows.
 /// let probs = Array2::from_shape_fn((100, 2), |(_, class)| [0.9_f64, 0.1][class]);
 /// let labels: Vec<u32> = (0..100).map(|row| row % 2).collect();
 /// let predictions = Predictions::from_probs(probs.view(), &labels)?;
@@ -59,16 +58,18 @@ pub fn calibration_test(
 ) -> Result<CalibrationTest> {
     options.validate()?;
     how.validate()?;
-    if !metric.is_top_label() {
+    let Compute::TopLabel(compute) = metric.definition().compute else {
+        let possible = Metric::ALL.into_iter().filter(|m| m.is_top_label());
+        let keys: Vec<&str> = possible.map(Metric::key).collect();
         return Err(Error::MetricNotSupported {
-            metric,
-            reason: "the test is for ece, mce, adaptive_ece, debiased_ece, ks and sm_ece",
+            metric: metric.key(),
+            reason: format!("the test is for {}", keys.join(", ")),
         });
-    }
+    };
     let top = TopLabel::new(&predictions.row_stats());
-    let weight = top.in_order(predictions.weights());
+    let weight = top.sort_weights(predictions.weights());
     let weight = weight.as_deref();
-    let observed = error_of(metric, &top.sorted(weight), options);
+    let observed = compute(&top.sorted(weight), options);
     let mut drawn: Vec<f64> = (0..how.resamples as u64)
         .into_par_iter()
         .map(|index| {
@@ -78,7 +79,7 @@ pub fn calibration_test(
             let hit: Vec<f64> = confidence
                 .map(|&confidence| f64::from(u8::from(rng.uniform() < confidence)))
                 .collect();
-            error_of(metric, &top.with_hits(&hit, weight), options)
+            compute(&top.with_hits(&hit, weight), options)
         })
         .collect();
     let as_large = drawn.iter().filter(|&&value| value >= observed).count();

@@ -1,22 +1,21 @@
-//! The matrix of probabilities class by class, a few classes at a time.
+//! The columns of the matrix of probabilities, a block of classes at a time.
 //!
-//! Metrics of single classes need columns, models give rows. The rows' normalisers are computed once;
-//! then every thread takes a block of neighbouring classes, computes their probabilities for all rows into
-//! a buffer of its own and hands them over column by column. The matrix is never there as a whole: all
-//! buffers together hold at most a half of the bytes of an f32 matrix. A class is handled by one thread
-//! alone, its rows in order, so results do not depend on the number of threads.
+//! Metrics of single classes need columns, but models give rows. The rows' normalisers are computed once;
+//! then every thread takes a block of neighbouring classes and computes their probabilities for all rows
+//! into a buffer of its own. All buffers together hold at most half the bytes of an f32 matrix. One thread
+//! handles a class, its rows in order, so results do not depend on the number of threads.
 
 use rayon::prelude::*;
 
 use super::predictions::{Normaliser, Predictions};
 
-/// Rows that are transposed together: a cache line of 64-bit values.
+/// The number of rows transposed at a time: 64-bit values in a cache line.
 const TILE: usize = 8;
-/// The most classes in a block.
+/// The largest number of classes in a block.
 const BLOCK: usize = 64;
 
-/// Calls `work` once for each class with its column of probabilities and some scratch of the thread's
-/// own, and returns the results in order of the classes. `work` may overwrite the column.
+/// Calls `work` once for each class with its column of probabilities and a buffer of the thread's own, and
+/// returns the results in order of the classes. `work` may overwrite the column.
 pub(crate) fn for_each_class<S, T: Send>(
     predictions: &Predictions<'_>,
     scratch: impl Fn() -> S + Sync,

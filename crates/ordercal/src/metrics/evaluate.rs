@@ -1,12 +1,13 @@
-//! Any set of metrics at once, each pass over the scores made once.
+//! Several metrics at once, with one pass over the scores for all that read them in the same form.
 
 use std::collections::BTreeMap;
 
-use super::classwise;
-use super::metric::{Metric, MetricOptions};
-use super::predictions::{Predictions, RowStat};
-use super::scoring::{hit, nll_limit, weighted_mean};
-use super::top_label::{self, TopLabel};
+use super::definition::Compute;
+use super::options::MetricOptions;
+use super::predictions::Predictions;
+use super::registry::Metric;
+use super::row_stats::{RowStat, WeightedRows};
+use super::top_label::TopLabel;
 use crate::error::Result;
 
 /// Computes the given metrics.
@@ -19,7 +20,7 @@ use crate::error::Result;
 /// let logits = array![[2.0_f32, 0.5, -1.0], [0.1, 0.3, 0.2]];
 /// let data = Dataset::new(Scores::new(ScoreKind::Logits, logits.view())?, &[0, 2])?;
 /// let values = evaluate(&Predictions::from(&data), &Metric::ALL, &MetricOptions::default())?;
-/// assert_eq!(values.len(), 13);
+/// assert_eq!(values.len(), Metric::ALL.len());
 /// assert!((values[&Metric::Accuracy] - 0.5).abs() < 1e-15);
 /// # Ok::<(), ordercal::Error>(())
 /// ```
@@ -32,15 +33,21 @@ pub fn evaluate(
     options: &MetricOptions,
 ) -> Result<BTreeMap<Metric, f64>> {
     let evaluator = Evaluator::new(predictions, metrics, options)?;
-    let values = evaluator.values(&[predictions.weights()]);
-    Ok(metrics
-        .iter()
-        .copied()
-        .zip(values[0].iter().copied())
-        .collect())
+    let values = evaluator.value();
+    Ok(metrics.iter().copied().zip(values).collect())
 }
 
-/// Everything about the predictions that does not depend on how often each row counts.
+impl Metric {
+    /// Computes this metric; [`evaluate`] computes several in less time.
+    ///
+    /// # Errors
+    /// If an option is out of range.
+    pub fn compute(self, predictions: &Predictions<'_>, options: &MetricOptions) -> Result<f64> {
+        Ok(Evaluator::new(predictions, &[self], options)?.value()[0])
+    }
+}
+
+/// What metrics need of the predictions, apart from the weights: a bootstrap changes only those.
 pub(crate) struct Evaluator<'p, 'a> {
     predictions: &'p Predictions<'a>,
     metrics: &'p [Metric],
@@ -56,23 +63,26 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         options: &'p MetricOptions,
     ) -> Result<Self> {
         options.validate()?;
-        let by_rows = metrics.iter().any(|metric| !metric.is_per_class());
-        let stats = if by_rows {
+        let by_rows =
+            |metric: &Metric| !matches!(metric.definition().compute, Compute::PerClass(_));
+        let stats = if metrics.iter().any(by_rows) {
             predictions.row_stats()
         } else {
             Vec::new()
         };
-        let top = metrics
-            .iter()
-            .any(|metric| metric.is_top_label())
-            .then(|| TopLabel::new(&stats));
+        let top = metrics.iter().any(|metric| metric.is_top_label());
         Ok(Self {
             predictions,
             metrics,
             options,
+            top: top.then(|| TopLabel::new(&stats)),
             stats,
-            top,
         })
+    }
+
+    /// The metrics under the predictions' own weights.
+    pub(crate) fn value(&self) -> Vec<f64> {
+        self.values(&[self.predictions.weights()]).remove(0)
     }
 
     /// The metrics under each of several weightings of the rows.
@@ -82,10 +92,9 @@ impl<'p, 'a> Evaluator<'p, 'a> {
             .par_iter()
             .map(|weights| self.row_values(*weights))
             .collect();
-        for (place, &metric) in self.metrics.iter().enumerate() {
-            if metric.is_per_class() {
-                let errors =
-                    classwise::errors_of(metric, self.predictions, weightings, self.options);
+        for (place, metric) in self.metrics.iter().enumerate() {
+            if let Compute::PerClass(compute) = metric.definition().compute {
+                let errors = compute(self.predictions, weightings, self.options);
                 for (values, error) in values.iter_mut().zip(errors) {
                     values[place] = error;
                 }
@@ -94,24 +103,21 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         values
     }
 
-    /// The metrics that need no columns; the places of the others are left NaN.
+    /// The metrics under one weighting; those of single classes are left NaN.
     fn row_values(&self, weights: Option<&[f64]>) -> Vec<f64> {
-        let weights_in_order = self.top.as_ref().and_then(|top| top.in_order(weights));
-        let options = self.options;
-        let mean = |value: &dyn Fn(&RowStat) -> f64| weighted_mean(&self.stats, weights, value);
-        let limit = nll_limit(options.clip);
-        self.metrics
-            .iter()
-            .map(|&metric| match (metric, &self.top) {
-                (Metric::Accuracy, _) => mean(&|s| hit(s, 1)),
-                (Metric::Top5, _) => mean(&|s| hit(s, options.top_k)),
-                (Metric::Nll, _) => mean(&|s| s.nll.min(limit)),
-                (Metric::Brier, _) => mean(&|s| s.brier) / self.predictions.classes() as f64,
-                (_, Some(top)) if metric.is_top_label() => {
-                    top_label::error_of(metric, &top.sorted(weights_in_order.as_deref()), options)
-                }
-                _ => f64::NAN,
-            })
-            .collect()
+        let rows = WeightedRows {
+            stats: &self.stats,
+            weights,
+            classes: self.predictions.classes(),
+        };
+        let top = self.top.as_ref();
+        let sorted_weights = top.and_then(|top| top.sort_weights(weights));
+        let sorted = top.map(|top| top.sorted(sorted_weights.as_deref()));
+        let value = |metric: &Metric| match (&metric.definition().compute, &sorted) {
+            (Compute::Rows(compute), _) => compute(&rows, self.options),
+            (Compute::TopLabel(compute), Some(sorted)) => compute(sorted, self.options),
+            _ => f64::NAN,
+        };
+        self.metrics.iter().map(value).collect()
     }
 }

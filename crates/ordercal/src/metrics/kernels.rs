@@ -1,4 +1,4 @@
-//! The inner loops of the metrics, compiled for the vector instructions there are.
+//! The inner loops of the metrics, compiled for each SIMD instruction set.
 
 use crate::math::exp::exp_f64;
 use crate::math::simd::vectorized;
@@ -6,8 +6,7 @@ use crate::math::simd::vectorized;
 const LANES: usize = 8;
 
 vectorized! {
-    /// Copies 32-bit values into 64 bits. There is one zero afterwards, the positive one: the other sorts before
-    /// it by its bits.
+    /// Converts 32-bit values to 64 bits, and −0 to 0: their bits would sort differently.
     pub(crate) fn widen(source: &[f32], target: &mut [f64]) {
         for (target, &value) in target.iter_mut().zip(source) {
             *target = f64::from(value) + 0.0;
@@ -16,27 +15,27 @@ vectorized! {
 }
 
 vectorized! {
-    /// Whether all values are 0 or more (and not NaN), and their sum.
+    /// Whether all values are at least 0 (and not NaN), and their sum.
     pub(crate) fn total(values: &[f64]) -> (bool, f64) {
         let mut sums = [0.0; LANES];
-        let mut odd = false;
+        let mut invalid = false;
         let mut chunks = values.chunks_exact(LANES);
         for chunk in &mut chunks {
             for (sum, &value) in sums.iter_mut().zip(chunk) {
-                odd |= value.is_nan() | (value < 0.0);
+                invalid |= value.is_nan() | (value < 0.0);
                 *sum += value;
             }
         }
         for (sum, &value) in sums.iter_mut().zip(chunks.remainder()) {
-            odd |= value.is_nan() | (value < 0.0);
+            invalid |= value.is_nan() | (value < 0.0);
             *sum += value;
         }
-        (!odd, sums.iter().sum())
+        (!invalid, sums.iter().sum())
     }
 }
 
 vectorized! {
-    /// e^(score − max) · scale: to the bit what the row's exponentials times its scale are.
+    /// e^(score − max) · scale, bit for bit equal to the row's exponentials times its scale.
     pub(crate) fn probabilities(scores: &[f32], max: f64, scale: f64, target: &mut [f64]) {
         for (target, &score) in target.iter_mut().zip(scores) {
             *target = exp_f64(f64::from(score) - max) * scale;
@@ -82,7 +81,7 @@ vectorized! {
 }
 
 vectorized! {
-    /// The largest of some values that are not NaN.
+    /// The largest value; none may be NaN.
     pub(crate) fn largest(values: &[f64]) -> f64 {
         let mut lanes = [f64::NEG_INFINITY; LANES];
         let mut chunks = values.chunks_exact(LANES);
@@ -99,13 +98,14 @@ vectorized! {
     }
 }
 
-/// The first class with the largest value, and how many classes come before the label.
+/// The first class with the largest value, and how many classes precede the label: those with a larger
+/// value, and those with an equal value and a smaller index.
 #[inline(always)]
 fn rank<T: Copy + PartialOrd>(values: &[T], label: usize, largest: T) -> (u32, u32) {
     let own = values[label];
     let mut first = u32::MAX;
     let mut before = 0;
-    // Two loops, so that neither has to compare the index with the label.
+    // Two loops, so that neither compares the index with the label.
     for (class, &value) in values[..label].iter().enumerate() {
         first = first.min(if value >= largest {
             class as u32
@@ -149,7 +149,7 @@ mod tests {
     fn kernels_agree_with_plain_loops() {
         let mut rng = Rng::new(4);
         for len in [1, 2, 7, 8, 9, 33, 1000] {
-            // Few different values, so that there are ties.
+            // Few distinct values, so that there are ties.
             let values: Vec<f64> = (0..len).map(|_| rng.below(6) as f64 / 4.0).collect();
             let other: Vec<f64> = (0..len).map(|_| rng.uniform()).collect();
             let narrow: Vec<f32> = values.iter().map(|&v| v as f32).collect();

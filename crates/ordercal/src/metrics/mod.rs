@@ -1,36 +1,30 @@
-//! How good probabilities are: calibration errors, scoring rules, and the evidence behind a number.
+//! Calibration errors and scoring rules, with bootstrap intervals, tests and mergeable states.
 //!
-//! Definitions that share a name differ from paper to paper. The ones here are written out with their edge
-//! rules, and each equals the public package it comes from (a committed fixture holds the tests to it).
+//! Definitions that share a name differ from paper to paper. Each function here documents its formula with
+//! all edge cases and the public package whose values it equals; tests compare it with values computed by
+//! that package.
 //!
-//! | key | function | rows are read as |
-//! |---|---|---|
-//! | `accuracy`, `top5` | [`accuracy`], [`top_k_accuracy`] | rank of the label |
-//! | `nll`, `brier` | [`nll`], [`brier`] | probabilities |
-//! | `ece`, `mce` | [`ece`], [`mce`] | top label, equal-width bins |
-//! | `adaptive_ece`, `debiased_ece` | [`adaptive_ece`], [`debiased_ece`] | top label, equal-mass bins |
-//! | `ks`, `sm_ece` | [`ks`], [`sm_ece`] | top label, no bins |
-//! | `classwise_ece`, `classwise_ece_sum` | [`classwise_ece`], [`classwise_ece_sum`] | every class, equal-width bins |
-//! | `marginal_ce` | [`marginal_ce`] | every class, equal-mass bins |
+//! [`Metric`] lists the metrics, each with a function of its own; [`evaluate()`] computes several at once.
+//! Uncertainty: [`bootstrap()`] intervals, a paired
+//! comparison ([`compare`]), a [`calibration_test()`]. Diagrams: [`Reliability`]. Several datasets:
+//! [`average_relative_errors`] and [`ranks`]. Data spread over files or machines: [`MetricState`].
 //!
-//! What a number is worth: [`bootstrap()`] intervals, a paired comparison ([`compare`]) and a
-//! [`calibration_test()`]. What a diagram shows: [`Reliability`]. What many datasets say together:
-//! [`average_relative_errors`] and [`ranks`]. What is spread over machines: [`MetricState`].
-//!
-//! [`evaluate()`] computes several at once. Weights are counts: a row of weight 2 is a row that is there
-//! twice, for every metric. Sums are in 64 bits, in an order that does not depend on the threads.
+//! Weights are counts: for every metric, a row of weight 2 equals the same row twice. Sums are in 64 bits,
+//! in an order that does not depend on the number of threads.
 
 mod binning;
 mod bootstrap;
 mod calibration_test;
 mod classwise;
 mod columns;
+mod definition;
 mod evaluate;
 mod kernels;
-mod metric;
+mod options;
 mod predictions;
+mod registry;
 mod reliability;
-mod scoring;
+mod row_stats;
 mod smooth;
 mod state;
 mod summary;
@@ -38,15 +32,15 @@ mod top_label;
 
 pub use binning::Binning;
 pub use bootstrap::{
-    BootstrapOptions, Interval, PairedDifference, bootstrap, compare, paired_difference, resampled,
+    BootstrapOptions, Interval, PairedDifference, bootstrap, compare, paired_difference,
+    percentile_interval, resampled,
 };
 pub use calibration_test::{CalibrationTest, calibration_test};
-pub use classwise::{classwise_ece, classwise_ece_sum, marginal_ce};
 pub use evaluate::evaluate;
-pub use metric::{Metric, MetricOptions};
-pub use predictions::{Predictions, RowStat};
+pub use options::MetricOptions;
+pub use predictions::Predictions;
+pub use registry::*;
 pub use reliability::{FilledBin, Reliability, ReliabilityBin, Target, wilson_interval};
-pub use scoring::{accuracy, brier, nll, top_k_accuracy};
+pub use row_stats::RowStat;
 pub use state::{Estimate, MetricState};
 pub use summary::{average_relative_errors, ranks, relative_error};
-pub use top_label::{adaptive_ece, debiased_ece, ece, ks, mce, sm_ece};

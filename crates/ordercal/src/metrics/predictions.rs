@@ -1,36 +1,38 @@
-//! Predicted probabilities with their labels, from scores or as a model emits them.
+//! Predicted probabilities with their labels, computed from scores or given.
 
 use ndarray::ArrayView2;
 use rayon::prelude::*;
 
 use super::kernels;
+use super::row_stats::RowStat;
 use crate::data::{
     Dataset, NORMALISATION_TOLERANCE, ScoreArray, ScoreKind, check_labels, check_weights,
 };
 use crate::error::{Error, Result};
 use crate::math::softmax;
 
-/// Rows of predicted probabilities with labels and, if rows do not count alike, weights.
+/// Rows of predicted probabilities with labels and, optionally, weights.
 ///
 /// Every metric reads its rows from here, one at a time in 64 bits; the N×K matrix of probabilities is
-/// never built. Scores of a [`Dataset`] go through the softmax; probabilities are used as given, without
-/// being divided by their sum, so that metrics equal those of packages that do the same.
+/// never built. The scores of a [`Dataset`] go through the softmax; given probabilities are not divided by
+/// their sum, so that metrics equal those of packages that do not either.
 ///
 /// ```
 /// use ndarray::array;
-/// use ordercal::metrics::{Predictions, accuracy};
+/// use ordercal::metrics::{MetricOptions, Predictions, accuracy};
 ///
 /// let probs = array![[0.7_f64, 0.2, 0.1], [0.1, 0.5, 0.4]];
 /// let predictions = Predictions::from_probs(probs.view(), &[0, 2])?;
-/// assert!((accuracy(&predictions) - 0.5).abs() < 1e-15);
+/// let options = MetricOptions::default();
+/// assert!((accuracy(&predictions, &options)? - 0.5).abs() < 1e-15);
 ///
 /// let predictions = predictions.with_weights(vec![3.0, 1.0])?;
-/// assert!((accuracy(&predictions) - 0.75).abs() < 1e-15);
+/// assert!((accuracy(&predictions, &options)? - 0.75).abs() < 1e-15);
 /// # Ok::<(), ordercal::Error>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct Predictions<'a> {
-    source: Source<'a>,
+    source: PredictionSource<'a>,
     rows: usize,
     classes: usize,
     labels: Labels<'a>,
@@ -38,8 +40,8 @@ pub struct Predictions<'a> {
 }
 
 #[derive(Debug, Clone)]
-enum Source<'a> {
-    /// Logits or log-probabilities, row by row.
+enum PredictionSource<'a> {
+    /// Logits or log-probabilities, N×K in row-major order.
     Scores(&'a [f32]),
     Probs(ScoreArray<'a>),
 }
@@ -47,43 +49,20 @@ enum Source<'a> {
 type Labels<'a> = std::borrow::Cow<'a, [u32]>;
 type Weights<'a> = std::borrow::Cow<'a, [f64]>;
 
-/// What turns a row's exponentials into probabilities and its scores into logarithms of them.
+/// How to normalise a row: p = e^(score − max) · scale.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Normaliser {
-    /// The largest score, subtracted before the exponential; 0 for probabilities.
+    /// The largest score; 0 for given probabilities.
     pub(crate) max: f64,
-    /// What the exponentials are multiplied by; 1 for probabilities.
+    /// 1 / Σ e^(score − max); 1 for given probabilities.
     pub(crate) scale: f64,
-}
-
-/// One row's part of every metric that is a mean over rows or looks at the predicted class alone.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
-pub struct RowStat {
-    /// The largest probability.
-    pub confidence: f64,
-    /// −log of the label's probability; infinite if that is 0.
-    pub nll: f64,
-    /// Σⱼ (pⱼ − 1{y = j})².
-    pub brier: f64,
-    /// The most probable class, the smallest of several.
-    pub predicted: u32,
-    /// How many classes come before the label, in order of probability and then of index.
-    pub rank: u32,
-}
-
-impl RowStat {
-    /// Whether the prediction is right.
-    pub fn hit(&self) -> bool {
-        self.rank == 0
-    }
 }
 
 impl<'a> Predictions<'a> {
     /// The predictions of a dataset: the softmax of its scores, in 64 bits.
     pub fn from_dataset(data: &'a Dataset<'_>) -> Self {
         Self {
-            source: Source::Scores(data.scores().as_slice()),
+            source: PredictionSource::Scores(data.scores().as_slice()),
             rows: data.rows(),
             classes: data.classes(),
             labels: data.labels().into(),
@@ -93,7 +72,7 @@ impl<'a> Predictions<'a> {
 
     /// Probabilities as a model emits them, N×K, in any of the float types.
     ///
-    /// A label's probability may be 0; [`nll`](super::nll) says what comes of it.
+    /// A label's probability may be 0, which makes [`nll`](super::nll()) infinite.
     ///
     /// # Errors
     /// Names the first offending row: a NaN, a negative probability, a row that does not sum to 1 within
@@ -113,7 +92,7 @@ impl<'a> Predictions<'a> {
         }
         let labels = check_labels(labels, rows, classes)?;
         let predictions = Self {
-            source: Source::Probs(probs),
+            source: PredictionSource::Probs(probs),
             rows,
             classes,
             labels: labels.into(),
@@ -133,7 +112,7 @@ impl<'a> Predictions<'a> {
             .map_or(Ok(predictions), Err)
     }
 
-    /// Lets row i count `weights[i]` times; weights that are there already are replaced.
+    /// Sets the weights: row i counts `weights[i]` times.
     ///
     /// # Errors
     /// If the counts differ, a weight is negative or not finite, or all are zero.
@@ -158,7 +137,7 @@ impl<'a> Predictions<'a> {
         &self.labels
     }
 
-    /// The weights, if rows do not count alike.
+    /// The weights, if any were set.
     pub fn weights(&self) -> Option<&[f64]> {
         self.weights.as_deref()
     }
@@ -174,7 +153,8 @@ impl<'a> Predictions<'a> {
         }
     }
 
-    /// What every row adds to the metrics that are means over rows or look at the predicted class.
+    /// The contribution of every row to the metrics that are means over rows or depend on the predicted
+    /// class only.
     pub fn row_stats(&self) -> Vec<RowStat> {
         (0..self.rows)
             .into_par_iter()
@@ -189,7 +169,7 @@ impl<'a> Predictions<'a> {
             .collect()
     }
 
-    /// A row's statistics from its exponentials, which are left as they are.
+    /// A row's statistics from its exponentials, which are left unchanged.
     pub(crate) fn row_stat(
         &self,
         row: usize,
@@ -198,7 +178,7 @@ impl<'a> Predictions<'a> {
     ) -> RowStat {
         let label = self.labels[row] as usize;
         let Normaliser { max, scale } = normaliser;
-        // The label's term is kept out of the sum of squares: adding it as p² − 2p + 1 would cancel.
+        // The label's term is added apart as (1 − p)²: p² − 2p + 1 would cancel.
         let label_exponential = std::mem::replace(&mut buffer[label], 0.0);
         let others = kernels::sum_of_squares(buffer, scale);
         buffer[label] = label_exponential;
@@ -219,7 +199,7 @@ impl<'a> Predictions<'a> {
         };
         RowStat {
             confidence,
-            // −ln 1 is −0, which would print as such.
+            // −ln 1 is −0, which would print with its sign.
             nll: nll.max(0.0),
             brier,
             predicted,
@@ -227,7 +207,7 @@ impl<'a> Predictions<'a> {
         }
     }
 
-    /// Fills a buffer with a row's e^(score − max), or its probabilities as given.
+    /// Fills a buffer with a row's e^(score − max), or with its given probabilities.
     pub(crate) fn exponentials(&self, row: usize, buffer: &mut [f64]) -> Normaliser {
         if let Some(scores) = self.scores_row(row) {
             kernels::widen(scores, buffer);
@@ -242,7 +222,7 @@ impl<'a> Predictions<'a> {
         }
     }
 
-    /// Fills a buffer with the probabilities of neighbouring classes, given the row's normaliser.
+    /// Fills a buffer with the probabilities of the classes from `first` on, given the row's normaliser.
     pub(crate) fn part(
         &self,
         row: usize,
@@ -261,8 +241,8 @@ impl<'a> Predictions<'a> {
 
     fn scores_row(&self, row: usize) -> Option<&[f32]> {
         match &self.source {
-            Source::Scores(values) => Some(&values[row * self.classes..][..self.classes]),
-            Source::Probs(_) => None,
+            PredictionSource::Scores(values) => Some(&values[row * self.classes..][..self.classes]),
+            PredictionSource::Probs(_) => None,
         }
     }
 
@@ -275,7 +255,7 @@ impl<'a> Predictions<'a> {
         ) {
             let values = values.row(row);
             for (target, &value) in buffer.iter_mut().zip(values.iter().skip(first)) {
-                // Adding 0 turns −0, which sorts before 0 by its bits, into 0.
+                // Adding 0 turns −0, whose bits sort differently, into 0.
                 *target = to_f64(value) + 0.0;
             }
         }
@@ -287,12 +267,16 @@ impl<'a> Predictions<'a> {
         }
         let at = (row, first);
         match &self.source {
-            Source::Scores(_) => unreachable!("scores are not probabilities"),
-            Source::Probs(ScoreArray::F32(values)) => narrow(*values, at, buffer),
-            Source::Probs(ScoreArray::Owned(values)) => narrow(values.view(), at, buffer),
-            Source::Probs(ScoreArray::F64(values)) => copy(*values, at, |v| v, buffer),
-            Source::Probs(ScoreArray::F16(values)) => copy(*values, at, f64::from, buffer),
-            Source::Probs(ScoreArray::Bf16(values)) => copy(*values, at, f64::from, buffer),
+            PredictionSource::Scores(_) => unreachable!("scores are not probabilities"),
+            PredictionSource::Probs(ScoreArray::F32(values)) => narrow(*values, at, buffer),
+            PredictionSource::Probs(ScoreArray::Owned(values)) => narrow(values.view(), at, buffer),
+            PredictionSource::Probs(ScoreArray::F64(values)) => copy(*values, at, |v| v, buffer),
+            PredictionSource::Probs(ScoreArray::F16(values)) => {
+                copy(*values, at, f64::from, buffer)
+            }
+            PredictionSource::Probs(ScoreArray::Bf16(values)) => {
+                copy(*values, at, f64::from, buffer)
+            }
         }
     }
 }
@@ -304,7 +288,7 @@ impl<'a> From<&'a Dataset<'_>> for Predictions<'a> {
 }
 
 fn check_probs(row: usize, probs: &[f64]) -> Result<()> {
-    // Nearly every row is fine, which is seen in a fraction of the time that a complaint takes.
+    // A fast check for the common case; the loop below finds the culprit.
     let (possible, sum) = kernels::total(probs);
     if possible && (sum - 1.0).abs() <= 0.5 * NORMALISATION_TOLERANCE {
         return Ok(());
@@ -329,7 +313,7 @@ fn check_probs(row: usize, probs: &[f64]) -> Result<()> {
         row,
         column: largest,
         sum,
-        kind: ScoreKind::Probs,
+        kind: ScoreKind::Probs.to_string(),
     })
 }
 

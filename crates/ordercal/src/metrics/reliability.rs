@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::binning::{BinSum, Binning, Sorted, edge};
 use super::classwise::sorted_column;
-use super::metric::MetricOptions;
+use super::options::MetricOptions;
 use super::predictions::Predictions;
 use super::top_label::TopLabel;
 use crate::error::{Error, Result};
@@ -12,14 +12,14 @@ use crate::error::{Error, Result};
 /// The two-sided 95 % point of the normal distribution.
 const Z_95: f64 = 1.959_963_984_540_054;
 
-/// Which probability is compared with which outcome.
+/// The probability and the outcome that a diagram compares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Target {
-    /// The probability of the predicted class, with whether the prediction is right.
+    /// The probability of the predicted class, against whether the prediction is right.
     TopLabel,
-    /// The probability of one class, with whether it is the label.
+    /// The probability of one class, against whether it is the label.
     Class(usize),
 }
 
@@ -35,17 +35,17 @@ pub struct ReliabilityBin {
     pub count: u64,
     /// The share of the total weight.
     pub share: f64,
-    /// What there is to say about the rows, if there are any.
+    /// The means over its rows; `None` if there are none.
     pub filled: Option<FilledBin>,
 }
 
-/// The rows of a bin that is not empty.
+/// The means over the rows of a bin that is not empty.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct FilledBin {
     /// The mean probability.
     pub confidence: f64,
-    /// How often the outcome occurred.
+    /// The share of rows in which the outcome occurred.
     pub accuracy: f64,
     /// `confidence` − `accuracy`: above 0 is overconfident, as in the figures of Maddox et al. (2019).
     pub gap: f64,
@@ -74,9 +74,9 @@ pub struct FilledBin {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Reliability {
-    /// What the bins are about.
+    /// The probability and the outcome compared.
     pub target: Target,
-    /// How they were cut.
+    /// How the bins were cut.
     pub binning: Binning,
     /// The bins.
     pub bins: Vec<ReliabilityBin>,
@@ -85,8 +85,8 @@ pub struct Reliability {
 impl Reliability {
     /// Sorts the rows into bins.
     ///
-    /// Equal-mass bins that would be empty, because equal confidences span several of them, are left out.
-    /// Weights are counts, in the Wilson interval too.
+    /// Equal-mass bins that are empty because of tied confidences are left out. Weights count rows, in the
+    /// Wilson interval too.
     ///
     /// # Errors
     /// If an option is out of range or the class is not one of the predictions'.
@@ -100,7 +100,7 @@ impl Reliability {
         let bins = match target {
             Target::TopLabel => {
                 let top = TopLabel::new(&predictions.row_stats());
-                let weight = top.in_order(predictions.weights());
+                let weight = top.sort_weights(predictions.weights());
                 bins_of(&top.sorted(weight.as_deref()), binning, options.bins)
             }
             Target::Class(class) => {
@@ -133,7 +133,7 @@ impl Reliability {
 fn bins_of(rows: &Sorted<'_>, binning: Binning, bins: usize) -> Vec<ReliabilityBin> {
     let edges: Vec<f64> = match binning {
         Binning::EqualWidth => (0..=bins).map(|i| edge(i, bins)).collect(),
-        // The last bin is the point 1.
+        // The last bin holds only 1.
         Binning::LeftClosed if bins > 1 => {
             (0..bins).map(|i| edge(i, bins - 1)).chain([1.0]).collect()
         }
@@ -169,8 +169,9 @@ fn filled(sum: &BinSum) -> FilledBin {
 
 /// The 95 % Wilson score interval of a share, given how often something occurred in how many trials.
 ///
-/// (k + z²/2 ± z √(k(n−k)/n + z²/4)) / (n + z²) with z = 1.96; unlike the normal one it stays within
-/// \[0, 1\] and does not vanish for k = 0 or k = n. Neither count has to be whole.
+/// (k + z²/2 ± z √(k(n−k)/n + z²/4)) / (n + z²) with z = 1.96. Unlike the normal approximation it stays
+/// within \[0, 1\] and has a positive width for k = 0 and k = n. The counts need not be integers. Equal to
+/// scipy's `binomtest(k, n).proportion_ci(method="wilson")`.
 ///
 /// ```
 /// use ordercal::metrics::wilson_interval;

@@ -1,46 +1,54 @@
-//! The smooth calibration error: residuals on a grid, smoothed by a reflected Gaussian kernel.
+//! The smooth calibration error: residuals on a grid, smoothed by a Gaussian kernel with reflection.
 
 use std::f64::consts::TAU;
 
 use super::binning::Sorted;
 use super::kernels;
 
-/// The smallest kernel width that is tried.
+/// The smallest kernel width.
 const SMALLEST_WIDTH: f64 = 0.001;
-/// How often the interval of widths is halved.
+/// Bisection steps for the kernel width.
 const HALVINGS: usize = 10;
-/// Added to the density, as relplot does, so that empty stretches do not divide by zero.
+/// Added to the density, as relplot does, so that intervals without rows do not divide by zero.
 const DENSITY_FLOOR: f64 = 1e-4;
-/// Where the kernel is cut off, in widths: e^(−9²/2) is below 3e-18.
+/// The kernel is truncated at this many widths: e^(−9²/2) is below 3e-18.
 const REACH: f64 = 9.0;
 
-/// Residuals and weights, split linearly between the neighbouring nodes of a grid over [0, 1].
+/// Residuals and weights on the nodes of a uniform grid over [0, 1], each divided linearly between the two
+/// nearest nodes.
 #[derive(Debug, Clone)]
-pub(crate) struct Grid {
-    pub(crate) residual: Vec<f64>,
-    pub(crate) weight: Vec<f64>,
+pub(crate) struct ResidualGrid {
+    residual: Vec<f64>,
+    weight: Vec<f64>,
 }
 
-impl Grid {
-    fn new(rows: &Sorted<'_>, intervals: usize) -> Self {
-        let mut grid = Self {
+impl ResidualGrid {
+    pub(crate) fn new(intervals: usize) -> Self {
+        Self {
             residual: vec![0.0; intervals + 1],
             weight: vec![0.0; intervals + 1],
-        };
+        }
+    }
+
+    fn of_rows(rows: &Sorted<'_>, intervals: usize) -> Self {
+        let mut grid = Self::new(intervals);
         for (row, (&confidence, &hit)) in rows.confidence.iter().zip(rows.hit).enumerate() {
             let weight = rows.weight.map_or(1.0, |w| w[row]);
-            let (node, fraction) = locate(confidence, intervals);
-            let residual = weight * (confidence - hit);
-            grid.residual[node] += (1.0 - fraction) * residual;
-            grid.residual[node + 1] += fraction * residual;
-            grid.weight[node] += (1.0 - fraction) * weight;
-            grid.weight[node + 1] += fraction * weight;
+            grid.add(confidence, weight * (confidence - hit), weight);
         }
         grid
     }
+
+    pub(crate) fn add(&mut self, confidence: f64, residual: f64, weight: f64) {
+        let (node, fraction) = locate(confidence, self.weight.len() - 1);
+        self.residual[node] += (1.0 - fraction) * residual;
+        self.residual[node + 1] += fraction * residual;
+        self.weight[node] += (1.0 - fraction) * weight;
+        self.weight[node + 1] += fraction * weight;
+    }
 }
 
-/// The node below a confidence and how far it is on the way to the next.
+/// The node at or below a confidence, and the fraction of the interval between that node and the confidence.
 pub(crate) fn locate(confidence: f64, intervals: usize) -> (usize, f64) {
     let position = confidence * intervals as f64;
     let node = (position as usize).min(intervals - 1);
@@ -55,13 +63,13 @@ pub(crate) fn grid_intervals(width: f64) -> usize {
 
 /// The fixed point of width ↦ error, as [`sm_ece`](super::sm_ece) describes.
 pub(crate) fn smooth_error(rows: &Sorted<'_>) -> f64 {
-    // Most widths share the coarsest grid.
-    let mut cached: Option<Grid> = None;
+    // Consecutive widths often share a grid.
+    let mut cached: Option<ResidualGrid> = None;
     fixed_point(|width| {
         let intervals = grid_intervals(width);
         let grid = match cached.take() {
             Some(grid) if grid.weight.len() == intervals + 1 => grid,
-            _ => Grid::new(rows, intervals),
+            _ => ResidualGrid::of_rows(rows, intervals),
         };
         let error = error_at(&grid, width);
         cached = Some(grid);
@@ -70,7 +78,7 @@ pub(crate) fn smooth_error(rows: &Sorted<'_>) -> f64 {
     .0
 }
 
-/// The error at the width that is closest above it, and that width.
+/// The smallest width found by bisection that is at least the error there; returns that error and width.
 pub(crate) fn fixed_point(mut error_at_width: impl FnMut(f64) -> f64) -> (f64, f64) {
     let (mut above, mut below) = (1.0, 0.0);
     if error_at_width(above) <= above {
@@ -87,7 +95,7 @@ pub(crate) fn fixed_point(mut error_at_width: impl FnMut(f64) -> f64) -> (f64, f
 }
 
 /// Σ |smoothed residual| / Σ (smoothed density + floor), over evenly spaced points.
-pub(crate) fn error_at(grid: &Grid, width: f64) -> f64 {
+pub(crate) fn error_at(grid: &ResidualGrid, width: f64) -> f64 {
     let intervals = grid.weight.len() - 1;
     let kernel = Kernel::new(width, intervals);
     let residual = Smoothed::new(&grid.residual, &kernel);
@@ -95,7 +103,7 @@ pub(crate) fn error_at(grid: &Grid, width: f64) -> f64 {
     let points = ((10.0 / width).round_ties_even() as usize).max(200);
     let step = 1.0 / (points - 1) as f64;
     let (mut errors, mut densities) = (0.0, 0.0);
-    // Neighbouring points share nodes: the last two values are kept.
+    // Neighbouring points share nodes, so the last two values are cached.
     let mut last = [(usize::MAX, 0.0, 0.0); 2];
     for point in 0..points {
         let at = if point + 1 == points {
@@ -120,7 +128,7 @@ pub(crate) fn error_at(grid: &Grid, width: f64) -> f64 {
     errors / densities
 }
 
-/// A Gaussian sampled at the nodes of the grid, centred on ½ and cut off where it vanishes.
+/// A Gaussian centred on ½, sampled at the nodes of the grid and truncated.
 struct Kernel {
     values: Vec<f64>,
     /// The index of the first kept value among all nodes.
@@ -151,7 +159,7 @@ impl Kernel {
     }
 }
 
-/// A function on the grid, continued by reflection at both ends, ready to be convolved.
+/// A function on the grid, extended by reflection at both ends, and the kernel to convolve it with.
 struct Smoothed<'a> {
     extended: Vec<f64>,
     kernel: &'a Kernel,
@@ -168,15 +176,14 @@ impl<'a> Smoothed<'a> {
         }
     }
 
-    /// The convolution at a node. Each kernel value meets the one as far on the other side; the kernel is
-    /// symmetric, so it is read forwards.
+    /// The convolution at a node. The kernel is symmetric, so it needs no reversal.
     fn at(&self, node: usize) -> f64 {
         let Kernel {
             values,
             first,
             nodes,
         } = self.kernel;
-        // Of an even number of nodes none is at ½, and the kernel lies half a step to one side.
+        // With an even number of nodes none is at ½, and the kernel is half a step off centre.
         let last = node + nodes / 2 + nodes - 1 - first;
         let start = last + 1 - values.len();
         kernels::dot(values, &self.extended[start..=last])

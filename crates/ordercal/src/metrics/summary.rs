@@ -1,10 +1,10 @@
-//! Many datasets, many methods, one table: relative errors and ranks.
+//! Relative errors and ranks of several methods on several datasets.
 
 use crate::error::{Error, Result};
 
 /// A method's error relative to the uncalibrated one: value / uncalibrated.
 ///
-/// 0 relative to 0 is 1, because nothing changed; anything else relative to 0 is infinite.
+/// 0 / 0 counts as 1, because nothing changed; any other value over 0 is infinite.
 ///
 /// ```
 /// use ordercal::metrics::relative_error;
@@ -22,10 +22,10 @@ pub fn relative_error(value: f64, uncalibrated: f64) -> f64 {
 
 /// Every method's average relative error: the mean over the datasets of its [`relative_error`].
 ///
-/// `table[dataset][method]` holds the values of a metric, `uncalibrated` is the place of the uncalibrated
-/// method in each row. It is the last row of the tables of Rahimi et al. (2020). From the printed rows of
-/// their tables of NLL, ECE, Classwise-ECE and Debiased ECE it comes out as printed, in all digits. In two
-/// tables it does not; in parentheses what the printed rows give:
+/// `table[dataset][method]` holds the values of a metric, `uncalibrated` is the index of the uncalibrated
+/// method in each row. This is the last row of the tables of Rahimi et al. (2020). Computed from their
+/// printed tables of NLL, ECE, Classwise-ECE and Debiased ECE, it equals the printed row in all digits. Two
+/// of their tables differ; in parentheses is what the printed values give:
 /// - Marginal Calibration Error: MS-ODIR 0.996 (0.998), Diag 0.725 (0.727), OI 0.778 (0.779). The rounding
 ///   of the printed rows explains it.
 /// - Brier: Diag 0.924 (0.925) and OP 0.931 (0.929), which rounding could explain; TS 0.936 (0.933),
@@ -54,7 +54,7 @@ pub fn average_relative_errors<R: AsRef<[f64]>>(
         return Err(Error::InvalidParameter {
             name: "uncalibrated",
             value: uncalibrated.to_string(),
-            expected: "the place of a method in the table",
+            expected: "the index of a method in the table",
         });
     }
     let mut sums = vec![0.0; methods];
@@ -77,7 +77,7 @@ pub fn average_relative_errors<R: AsRef<[f64]>>(
 /// next is skipped (1, 2, 2, 4), as in the tables of Rahimi et al. (2020).
 ///
 /// Smaller is better, unless `higher_is_better` (see
-/// [`Metric::higher_is_better`](super::Metric::higher_is_better)). NaN is worse than anything.
+/// [`Metric::higher_is_better`](super::Metric::higher_is_better)). NaN ranks last.
 ///
 /// Two rows of their tables are printed with other ranks than their values have: ECE on SVHN, where the
 /// uncalibrated 0.0086 is printed as rank 8 although 0.0116 and 0.0118 are larger, and Brier on CIFAR-100

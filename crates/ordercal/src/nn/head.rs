@@ -1,9 +1,10 @@
-//! From a network's last layer to the loss of a row, and back: the two heads, each in one pass.
+//! The two heads: the loss of a row as a function of the network's outputs, and its gradient.
 
 use crate::math::exp::{exp_f32, multiplier_f32};
+use crate::math::lanes;
 use crate::math::simd::vectorized;
 
-/// Scratch for one row.
+/// Scratch memory for one row.
 #[derive(Debug, Clone)]
 pub(crate) struct RowScratch {
     /// A multiple of [`LANES`].
@@ -20,37 +21,26 @@ impl RowScratch {
 
 const LANES: usize = 16;
 
-/// Gaps are held here while training. A softmax sees no difference beyond a hundred or so, but 32 bits
-/// would overflow on the way to the gradient.
-const MAX_GAP: f32 = 1e4;
+/// Gaps are clamped to this in training. Beyond a hundred or so they make no difference to a softmax, but the gradient
+/// could overflow in 32 bits.
+pub(super) const MAX_GAP: f32 = 1e4;
 
-/// The sum of e^v over a row, in 64-bit lanes; v is overwritten by e^v.
+/// Overwrites v by e^(v − shift), and returns the sum in 64 bits.
 #[inline(always)]
 fn exponentiate(values: &mut [f32], shift: f32) -> f64 {
-    let mut sums = [0.0_f64; LANES];
-    let mut chunks = values.chunks_exact_mut(LANES);
-    for chunk in &mut chunks {
-        for (sum, value) in sums.iter_mut().zip(chunk) {
-            *value = exp_f32(*value - shift);
-            *sum += f64::from(*value);
-        }
-    }
-    for (sum, value) in sums.iter_mut().zip(chunks.into_remainder()) {
+    for value in values.iter_mut() {
         *value = exp_f32(*value - shift);
-        *sum += f64::from(*value);
     }
-    let mut total = 0.0;
-    for sum in sums {
-        total += sum;
-    }
-    total
+    let add = |sum: f64, value: f32| sum + f64::from(value);
+    lanes::accumulate::<LANES, _, _>(values, 0.0, add)
+        .iter()
+        .sum()
 }
 
-/// Running sums of a few numbers.
-///
-/// A sum over a whole row would wait for each addition to end before the next; those of several chunks overlap.
+/// Running sums within a chunk. Those of several chunks overlap, whereas in a running sum over the whole row every addition
+/// would wait for the one before.
 #[inline(always)]
-fn running(values: &[f32]) -> [f64; LANES] {
+fn running_sums(values: &[f32]) -> [f64; LANES] {
     let values: &[f32; LANES] = values.try_into().expect("a whole chunk");
     let mut sum = 0.0;
     values.map(|value| {
@@ -62,12 +52,12 @@ fn running(values: &[f32]) -> [f64; LANES] {
 vectorized! {
     /// The order-preserving head: the NLL of one row in sorted space.
     ///
-    /// With m = s⁺(z + c), 1 at z = 0, gaps d_i = `unit`·(y_i − y_{i+1}) and w = d·m, the logits relative to the
-    /// top one are v_i = −Σ_{j<i} w_j, and NLL = ln Σ e^v − v_r for the label's rank r. The gradient on z_j
-    /// is d_j s⁺′(z_j) Σ_{i≤j} (p_i − 1{i=r}), because w_j lowers every logit behind position j alike.
+    /// With multipliers m = s⁺(z + c), which are 1 at z = 0, gaps d_i = `unit`·(y_i − y_{i+1}) and w = d·m, the logits
+    /// relative to the largest are v_i = −Σ_{j<i} w_j, and NLL = ln Σ e^v − v_r for the label's rank r. The gradient on
+    /// z_j is d_j s⁺′(z_j + c) Σ_{i≤j} (p_i − 1{i=r}), because w_j lowers all logits after position j by the same amount.
     ///
-    /// `y` holds the row's possible scores in descending order; z behind them gets no gradient. `z` holds
-    /// `weight` times the gradient in the end; the result is the unweighted NLL.
+    /// `y` holds the scores in descending order, without masked classes, for which z gets no gradient. Returns the
+    /// unweighted NLL; `z` is overwritten by `weight` times the gradient.
     pub(crate) fn sorted_row(
         z: &mut [f32],
         y: &[f32],
@@ -84,12 +74,12 @@ vectorized! {
             *v = gap * m;
             *z = gap * slope;
         }
-        // Behind the last position there is nothing, and the last one holds no gap.
+        // The last position has no gap; what follows only fills the last chunk.
         v[last..].fill(0.0);
         let mut below = 0.0_f64;
         let mut label_logit = 0.0;
         for (place, chunk) in v.chunks_exact_mut(LANES).enumerate() {
-            let (start, steps) = (below, running(chunk));
+            let (start, steps) = (below, running_sums(chunk));
             below -= steps[LANES - 1];
             if place == label_rank / LANES {
                 let behind = (label_rank % LANES).checked_sub(1);
@@ -106,8 +96,8 @@ vectorized! {
         let mut before = 0.0_f64;
         let chunks = z[..last].chunks_mut(LANES).zip(v.chunks_exact(LANES));
         for (place, (z, v)) in chunks.enumerate() {
-            let masses = running(v);
-            // In this chunk the label's mass is taken off from here on.
+            let masses = running_sums(v);
+            // From this offset on, the sum includes the label's −1.
             let label = label_rank.saturating_sub(place * LANES);
             for (offset, (z, mass)) in z.iter_mut().zip(masses).enumerate() {
                 let reached = if offset >= label { 1.0 } else { 0.0 };
@@ -121,9 +111,9 @@ vectorized! {
 }
 
 vectorized! {
-    /// The unconstrained head: z are the logits themselves; masked classes are skipped.
+    /// The unconstrained head: z are the logits; masked classes are skipped.
     ///
-    /// `z` holds `weight` times the gradient p − 1{label} in the end; the result is the unweighted NLL.
+    /// Returns the unweighted NLL; `z` is overwritten by `weight` times the gradient p − 1{label}.
     pub(crate) fn free_row(z: &mut [f32], scores: &[f32], label: usize, weight: f64) -> f64 {
         let mut top = f32::NEG_INFINITY;
         for (z, &score) in z.iter_mut().zip(scores) {
@@ -148,7 +138,7 @@ mod tests {
     use crate::rank::{Sorter, reverse_cumsum};
     use crate::rng::Rng;
 
-    /// Theorem 1 as written: sort, multiply, reverse cumulative sum, scatter back, softmax, NLL.
+    /// Theorem 1 literally: sort, multiply, reverse cumulative sum, scatter back, softmax, NLL.
     fn plain_sorted(scores: &[f32], z: &[f64], label: usize) -> f64 {
         let classes = scores.len();
         let mut sorter = Sorter::new(classes);

@@ -1,49 +1,75 @@
-//! What a network reads: scores shifted, scaled and held within the range it was trained on.
+//! The inputs of a network: scores shifted, scaled and clamped to the range of the calibration data.
 
 use serde::{Deserialize, Serialize};
 
 use crate::math::simd::vectorized;
 use crate::math::softmax;
 
-/// The shift of a row before a network reads it. A softmax ignores shifts; a network does not.
+/// What is subtracted from a row of scores before a network reads it.
+///
+/// A softmax does not depend on a common shift of a row, but a network does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum InputKind {
-    /// The scores as they are: what the paper does.
+    /// Nothing: the scores as they are, as in the paper.
     Raw,
-    /// Less the log-sum-exp of the row: log-probabilities.
+    /// The log-sum-exp of the row, which leaves log-probabilities.
     #[default]
     LogSoftmax,
-    /// Less the mean of the row.
+    /// The mean of the row.
     Centred,
 }
 
 impl InputKind {
-    /// What to subtract from a row, given its possible (not masked) scores in descending order.
+    /// What to subtract from a row of scores, given the classes that are not masked.
     ///
-    /// It depends on the set of scores alone; for all but [`Centred`](Self::Centred) they need not be sorted,
-    /// and may hold masked ones.
-    pub(crate) fn shift(self, descending: &[f32]) -> f64 {
+    /// The mean of [`Centred`](Self::Centred) is summed in the order given: pass sorted scores where the result must
+    /// not depend on the order of the classes.
+    pub(crate) fn shift(self, possible: &[f32]) -> f64 {
         match self {
             Self::Raw => 0.0,
-            Self::LogSoftmax => softmax::log_sum_exp(descending),
+            Self::LogSoftmax => softmax::log_sum_exp(possible),
             Self::Centred => {
-                let sum: f64 = descending.iter().map(|&y| f64::from(y)).sum();
-                sum / descending.len() as f64
+                let sum: f64 = possible.iter().map(|&y| f64::from(y)).sum();
+                sum / possible.len() as f64
+            }
+        }
+    }
+
+    /// Whether [`shifts`](Self::shifts) needs the order of the classes.
+    pub(crate) fn needs_order(self) -> bool {
+        self == Self::Centred
+    }
+
+    /// The shift of each row, independent of the order of its classes. `order` holds the sorted classes of each row; it
+    /// may be empty unless they are [needed](Self::needs_order).
+    pub(crate) fn shifts(self, scores: &[f32], classes: usize, order: &[u32], shifts: &mut [f64]) {
+        match self {
+            Self::Raw => shifts.fill(0.0),
+            Self::LogSoftmax => softmax::log_sums(scores, classes, shifts),
+            Self::Centred => {
+                let rows = scores
+                    .chunks_exact(classes)
+                    .zip(order.chunks_exact(classes));
+                for ((scores, order), shift) in rows.zip(shifts) {
+                    let descending = order.iter().map(|&class| scores[class as usize]);
+                    let possible = descending.take_while(|&score| score > f32::NEG_INFINITY);
+                    *shift = self.shift(&possible.collect::<Vec<f32>>());
+                }
             }
         }
     }
 }
 
-/// How far from 0 an input can be, in units of an ordinary row's root mean square.
-const FARTHEST: f64 = 100.0;
+/// The largest magnitude of an input, in units of the scale.
+const MAX_INPUT: f64 = 100.0;
 
 /// How scores become a network's inputs, learned from the calibration data.
 ///
-/// Input = clamp((score − shift) / scale). The scale is the median over rows of the root mean square of a
-/// row's shifted scores, so a fit does not depend on the units of the logits, and a few wild rows do not
-/// flatten all others. The clamp holds what lies outside the calibration range at its edge: a ReLU
-/// network's extrapolation would be arbitrary, and scores of ±1e30 stay finite.
+/// input = clamp((score − shift) / scale, low, high). The scale is the median over rows of the root mean square of a
+/// row's shifted scores: a fit does not depend on the units of the logits, and a few outliers do not make all other
+/// inputs tiny. Scores outside the calibration range are clamped to it, because the extrapolation of a ReLU network is
+/// arbitrary, and because scores of ±1e30 must stay finite.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Inputs {
     pub kind: InputKind,
@@ -53,7 +79,7 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    /// Learns scale and range from rows given as possible scores in descending order.
+    /// Learns scale and range from rows of scores in descending order, without masked classes.
     pub(crate) fn learn<'a>(kind: InputKind, rows: impl Iterator<Item = &'a [f32]>) -> Self {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         let mut sizes = Vec::new();
@@ -67,7 +93,7 @@ impl Inputs {
                 squares += value * value;
                 count += 1.0;
             }
-            // Flat rows say nothing about the scale.
+            // Constant rows carry no information on the scale.
             if squares > 0.0 {
                 sizes.push((squares / count).sqrt());
             }
@@ -80,17 +106,17 @@ impl Inputs {
         Self {
             kind,
             scale,
-            low: (low / scale).max(-FARTHEST),
-            high: (high / scale).min(FARTHEST),
+            low: (low / scale).max(-MAX_INPUT),
+            high: (high / scale).min(MAX_INPUT),
         }
     }
 
-    /// The inputs of a whole row; masked scores read as `smallest`.
+    /// Sets `inputs` to the inputs of a whole row; a masked class has the input of `smallest`.
     pub(crate) fn read(&self, scores: &[f32], smallest: f32, shift: f64, inputs: &mut [f32]) {
         read_row(self, scores, smallest, shift, inputs);
     }
 
-    /// The input that a score of a row with this shift becomes.
+    /// The input for a score of a row with this shift.
     #[inline(always)]
     pub(crate) fn value(&self, score: f32, shift: f64) -> f32 {
         ((f64::from(score) - shift) / self.scale).clamp(self.low, self.high) as f32

@@ -1,7 +1,5 @@
 //! A multi-layer perceptron with ReLU hidden layers; its last layer is linear.
 
-use std::ops::Range;
-
 use crate::math::gemm::{Matrix, multiply, multiply_add};
 use crate::math::simd::vectorized;
 use crate::rng::Rng;
@@ -15,10 +13,10 @@ pub(crate) struct Shape {
     widths: Vec<usize>,
 }
 
-/// What a pass over some rows needs, allocated once.
+/// The activations of some rows and the gradients on them, allocated once.
 #[derive(Debug, Clone)]
-pub(crate) struct Buffers {
-    /// The most rows they hold.
+pub(crate) struct LayerBuffers {
+    /// The largest number of rows.
     rows: usize,
     /// The output of each layer, rows × width; of the last one before its activation.
     outputs: Vec<Vec<f32>>,
@@ -26,9 +24,9 @@ pub(crate) struct Buffers {
     deltas: Vec<Vec<f32>>,
 }
 
-impl Buffers {
+impl LayerBuffers {
     /// The last layer's values of the first `rows` rows.
-    pub(crate) fn last_mut(&mut self, rows: usize) -> &mut [f32] {
+    fn last_mut(&mut self, rows: usize) -> &mut [f32] {
         let last = self.outputs.last_mut().expect("a network has a last layer");
         let width = last.len() / self.rows;
         &mut last[..rows * width]
@@ -70,9 +68,8 @@ impl Shape {
         self.widths.windows(2).map(|w| (w[0], w[1]))
     }
 
-    /// Weights uniform in ±√(6 / inputs) behind a ReLU's kinks (He et al.), biases uniform in
-    /// ±1/√inputs, so that kinks lie all over the data; the last layer's are all zero, so that the
-    /// network starts as the constant that its head makes of 0.
+    /// Draws initial parameters: weights uniform in ±√(6/inputs) (He et al., 2015) and biases uniform in ±1/√inputs.
+    /// Those of the last layer are zero, so that the network starts as the constant 0.
     pub(crate) fn initial(&self, rng: &mut Rng) -> Vec<f32> {
         let mut params = Vec::with_capacity(self.params());
         let last = self.widths.len() - 2;
@@ -91,8 +88,9 @@ impl Shape {
         params
     }
 
-    pub(crate) fn buffers(&self, rows: usize) -> Buffers {
-        Buffers {
+    /// Buffers for at most `rows` rows.
+    pub(crate) fn buffers(&self, rows: usize) -> LayerBuffers {
+        LayerBuffers {
             rows,
             outputs: self.widths[1..]
                 .iter()
@@ -102,14 +100,14 @@ impl Shape {
         }
     }
 
-    /// Runs `rows` rows of `inputs` through the network and returns the last layer's values, which the
-    /// caller may overwrite with the gradient on them for [`backward`](Self::backward).
+    /// Evaluates the network on `rows` rows of `inputs` and returns the last layer's values. The caller may overwrite
+    /// them with the gradient on them, for [`backward`](Self::backward).
     pub(crate) fn forward<'b>(
         &self,
         params: &[f32],
         inputs: &[f32],
         rows: usize,
-        buffers: &'b mut Buffers,
+        buffers: &'b mut LayerBuffers,
     ) -> &'b mut [f32] {
         let mut rest = params;
         let last = self.widths.len() - 2;
@@ -132,112 +130,51 @@ impl Shape {
         buffers.last_mut(rows)
     }
 
-    /// Carries the gradient on the last layer's values, which [`forward`](Self::forward)'s result now holds, back to
-    /// the values of all layers; [`gradient`](Self::gradient) then says what it means for the parameters.
-    pub(crate) fn backward(&self, params: &[f32], rows: usize, buffers: &mut Buffers) {
-        let Buffers {
+    /// Backpropagation: sets `gradient` to the gradient on the parameters, summed over the rows. The gradient on the last
+    /// layer's values is in `buffers`, where [`forward`](Self::forward) left the values.
+    pub(crate) fn backward(
+        &self,
+        params: &[f32],
+        inputs: &[f32],
+        rows: usize,
+        buffers: &mut LayerBuffers,
+        gradient: &mut [f32],
+    ) {
+        let LayerBuffers {
             outputs, deltas, ..
         } = buffers;
         let last = self.widths.len() - 2;
         let mut end = params.len();
-        for layer in (1..=last).rev() {
+        for layer in (0..=last).rev() {
             let (fan_in, fan_out) = (self.widths[layer], self.widths[layer + 1]);
             let start = end - (fan_in + 1) * fan_out;
-            let weights = &params[start..start + fan_in * fan_out];
             let (near, far) = deltas.split_at_mut(layer);
-            let delta = far.first().unwrap_or(&outputs[last]);
-            let target = &mut near[layer - 1][..rows * fan_in];
-            multiply(
-                target,
-                Matrix::new(&delta[..rows * fan_out], rows, fan_out),
-                Matrix::new(weights, fan_in, fan_out).transposed(),
-            );
-            mask(target, &outputs[layer - 1][..rows * fan_in]);
+            let delta = &far.first().unwrap_or(&outputs[last])[..rows * fan_out];
+            let before = layer.checked_sub(1);
+            let source = before.map_or(inputs, |before| &outputs[before]);
+            let source = &source[..rows * fan_in];
+            let delta_matrix = Matrix::new(delta, rows, fan_out);
+            let (weights, biases) = gradient[start..end].split_at_mut(fan_in * fan_out);
+            let inputs = Matrix::new(source, rows, fan_in).transposed();
+            multiply(weights, inputs, delta_matrix);
+            column_sums(delta, biases);
+            if let Some(before) = before {
+                let weights = &params[start..start + fan_in * fan_out];
+                let weights = Matrix::new(weights, fan_in, fan_out).transposed();
+                let target = &mut near[before][..rows * fan_in];
+                multiply(target, delta_matrix, weights);
+                relu_gradient(target, source);
+            }
             end = start;
         }
     }
-
-    /// Divides the parameters into stretches of about the given number.
-    pub(crate) fn stretches(&self, about: usize) -> Vec<Stretch> {
-        let mut stretches = Vec::new();
-        let mut first_param = 0;
-        for (layer, (fan_in, fan_out)) in self.layers().enumerate() {
-            let count = (fan_in * fan_out).div_ceil(about).min(fan_in);
-            let size = fan_in.div_ceil(count);
-            for first in (0..fan_in).step_by(size) {
-                let end = (first + size).min(fan_in);
-                // The biases lie behind the last input's weights.
-                let rows = end - first + usize::from(end == fan_in);
-                let params = first_param..first_param + rows * fan_out;
-                first_param = params.end;
-                stretches.push(Stretch {
-                    layer,
-                    inputs: first..end,
-                    params,
-                });
-            }
-        }
-        stretches
-    }
-
-    /// Writes the gradient on some of the parameters, summed over the rows of several passes.
-    pub(crate) fn gradient<'b>(
-        &self,
-        stretch: &Stretch,
-        passes: impl Iterator<Item = Pass<'b>>,
-        gradient: &mut [f32],
-    ) {
-        let layer = stretch.layer;
-        let (fan_in, fan_out) = (self.widths[layer], self.widths[layer + 1]);
-        let (first, count) = (stretch.inputs.start, stretch.inputs.len());
-        let (weights, biases) = gradient.split_at_mut(count * fan_out);
-        biases.fill(0.0);
-        for (place, pass) in passes.enumerate() {
-            let Buffers {
-                outputs, deltas, ..
-            } = pass.buffers;
-            let source = match layer {
-                0 => pass.inputs,
-                _ => &outputs[layer - 1],
-            };
-            let delta = deltas.get(layer).unwrap_or(&outputs[layer]);
-            let delta = &delta[..pass.rows * fan_out];
-            let source = Matrix::new(&source[..pass.rows * fan_in], pass.rows, fan_in);
-            let left = source.columns(first, count).transposed();
-            let right = Matrix::new(delta, pass.rows, fan_out);
-            if place == 0 {
-                multiply(weights, left, right);
-            } else {
-                multiply_add(weights, left, right);
-            }
-            if !biases.is_empty() {
-                add_up(delta, biases);
-            }
-        }
-    }
-}
-
-/// Some neighbouring parameters: all weights of some inputs of a layer and, behind its last input, its biases.
-#[derive(Debug, Clone)]
-pub(crate) struct Stretch {
-    layer: usize,
-    inputs: Range<usize>,
-    /// Which parameters they are.
-    pub(crate) params: Range<usize>,
-}
-
-/// Rows that went forward and backward.
-pub(crate) struct Pass<'a> {
-    pub(crate) inputs: &'a [f32],
-    pub(crate) rows: usize,
-    pub(crate) buffers: &'a Buffers,
 }
 
 vectorized! {
-    /// Adds all rows to `sums`.
-    fn add_up(rows: &[f32], sums: &mut [f32]) {
-        let width = sums.len();
-        for row in rows.chunks_exact(width) {
+    /// Sets `sums` to the sum of all rows.
+    fn column_sums(rows: &[f32], sums: &mut [f32]) {
+        sums.fill(0.0);
+        for row in rows.chunks_exact(sums.len()) {
             for (sum, &value) in sums.iter_mut().zip(row) {
                 *sum += value;
             }
@@ -254,8 +191,8 @@ vectorized! {
 }
 
 vectorized! {
-    /// The gradient of the ReLU: nothing where its output was zero.
-    fn mask(gradient: &mut [f32], outputs: &[f32]) {
+    /// The gradient of the ReLU: 0 where its output is 0.
+    fn relu_gradient(gradient: &mut [f32], outputs: &[f32]) {
         for (gradient, &output) in gradient.iter_mut().zip(outputs) {
             *gradient = if output > 0.0 { *gradient } else { 0.0 };
         }
@@ -266,7 +203,7 @@ vectorized! {
 pub(crate) mod tests {
     use super::*;
 
-    /// The network written out, in 64 bits.
+    /// The network as plain loops, in 64 bits.
     pub(crate) fn plain(widths: &[usize], params: &[f64], input: &[f64]) -> Vec<f64> {
         let mut values = input.to_vec();
         let mut offset = 0;
@@ -297,7 +234,7 @@ pub(crate) mod tests {
         let mut used = 0;
         for layer in 1..widths.len() - 1 {
             used += (widths[layer - 1] + 1) * widths[layer];
-            // As the last layer of a shorter network, a layer shows its values before the ReLU.
+            // The last layer of a network has no ReLU, so the network is cut off at this layer.
             let values = plain(&widths[..=layer], &params[..used], input);
             pattern.extend(values.iter().map(|&v| v > 0.0));
         }
@@ -305,7 +242,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn forward_and_backward_agree_with_the_network_written_out() {
+    fn forward_and_backward_agree_with_plain_loops() {
         let mut rng = Rng::new(11);
         for hidden in [&[][..], &[1], &[7], &[5, 4], &[3, 1, 6]] {
             let shape = Shape::new(4, hidden, 3);
@@ -339,22 +276,8 @@ pub(crate) mod tests {
                 .sum();
             assert!((value - loss(&wide)).abs() < 1e-3);
             outputs.copy_from_slice(&slopes);
-            shape.backward(&params, rows, &mut buffers);
-            // Stretches of any length are parts of the same gradient.
-            let [gradient, others @ ..] = [usize::MAX, 1, 5, 20].map(|about| {
-                let mut gradient = vec![9.0; shape.params()];
-                for stretch in shape.stretches(about) {
-                    let pass = Pass {
-                        inputs: &inputs,
-                        rows,
-                        buffers: &buffers,
-                    };
-                    let part = &mut gradient[stretch.params.clone()];
-                    shape.gradient(&stretch, std::iter::once(pass), part);
-                }
-                gradient
-            });
-            assert!(others.iter().all(|other| *other == gradient));
+            let mut gradient = vec![9.0; shape.params()];
+            shape.backward(&params, &inputs, rows, &mut buffers, &mut gradient);
             for i in 0..params.len() {
                 let at = |step: f64| {
                     let mut moved = wide.clone();

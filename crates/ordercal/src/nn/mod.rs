@@ -1,8 +1,11 @@
-//! The small fully connected networks inside the function families, and how they are trained.
+//! Small fully connected networks, and how they are trained.
+//!
+//! Layers are matrix products ([`mlp`]), or, for small networks, sums over structures of arrays ([`transposed`]).
 
-pub(crate) mod columns;
 pub(crate) mod head;
 pub(crate) mod input;
+pub(crate) mod loss;
 pub(crate) mod mlp;
-mod narrow;
 pub(crate) mod train;
+pub(crate) mod transposed;
+mod transposed_head;

@@ -1,4 +1,4 @@
-//! Adam (Kingma and Ba), with the L2 penalty added to the gradient as PyTorch's Adam does.
+//! Adam (Kingma and Ba, 2015), with the L2 penalty added to the gradient, as in PyTorch.
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -6,24 +6,32 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::math::simd::vectorized;
 
-/// Settings of Adam.
+/// Adam (Kingma and Ba, 2015) on mini-batches.
+///
+/// ```
+/// use ordercal::optim::{Adam, Schedule};
+///
+/// let adam = Adam::default().with_epochs(10).with_learning_rate(0.01);
+/// assert_eq!((adam.epochs, adam.batch), (10, 256));
+/// assert_eq!(adam.schedule, Schedule::Cosine);
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Adam {
-    /// How often every row is seen.
+    /// Passes over the data.
     pub epochs: usize,
-    /// Rows per step.
+    /// Rows per mini-batch.
     pub batch: usize,
     /// The step size.
     pub learning_rate: f64,
     /// How the step size changes over the epochs.
     pub schedule: Schedule,
-    /// Decay of the mean of the gradients.
+    /// The decay rate of the first moment, the mean of the gradients.
     pub beta1: f64,
-    /// Decay of the mean of their squares.
+    /// The decay rate of the second moment, the mean of their squares.
     pub beta2: f64,
-    /// Keeps the division from zero.
+    /// Added to the denominator, so that it is never 0.
     pub epsilon: f64,
 }
 
@@ -31,9 +39,9 @@ pub struct Adam {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum Schedule {
-    /// It stays as it is.
+    /// Not at all.
     Constant,
-    /// Half a cosine wave, down to 0 at the end: the last steps settle instead of jumping about.
+    /// Cosine annealing: half a cosine wave, down to 0 at the end.
     #[default]
     Cosine,
 }
@@ -53,14 +61,14 @@ impl Default for Adam {
 }
 
 impl Adam {
-    /// Sets how often every row is seen.
+    /// Sets the passes over the data.
     #[must_use]
     pub fn with_epochs(mut self, epochs: usize) -> Self {
         self.epochs = epochs;
         self
     }
 
-    /// Sets the rows per step.
+    /// Sets the rows per mini-batch.
     #[must_use]
     pub fn with_batch(mut self, batch: usize) -> Self {
         self.batch = batch;
@@ -110,7 +118,7 @@ impl Adam {
         Ok(())
     }
 
-    /// The step size after the given share of all steps, from 0 to 1.
+    /// The step size after a share `done` of all steps, from 0 to 1.
     pub(crate) fn rate(&self, done: f64) -> f64 {
         match self.schedule {
             Schedule::Constant => self.learning_rate,
@@ -121,88 +129,68 @@ impl Adam {
     }
 }
 
-/// The running means of a fit.
+/// Settings of one step.
+pub(crate) struct StepSettings<'a> {
+    pub(crate) adam: &'a Adam,
+    /// The step size.
+    pub(crate) rate: f64,
+    /// The weight of the penalty `lambda`/2 ‖θ‖², whose gradient is added to that of the loss.
+    pub(crate) lambda: f64,
+    /// `scale` times the gradient given is that of the loss.
+    pub(crate) scale: f64,
+}
+
+/// The moment estimates of a fit.
 pub(crate) struct AdamState {
     mean: Vec<f32>,
     square: Vec<f32>,
-    gradient: Vec<f32>,
     steps: i32,
 }
+
+/// Parameters that a thread updates at a time.
+const CHUNK: usize = 8192;
 
 impl AdamState {
     pub(crate) fn new(params: usize) -> Self {
         Self {
             mean: vec![0.0; params],
             square: vec![0.0; params],
-            gradient: vec![0.0; params],
             steps: 0,
         }
     }
 
-    /// One step with a gradient that is made as it is needed, so that it is still in the cache: `make` is told which
-    /// of the stretches, whose ends are given, to write. `scale` times it is the gradient of the loss; that of
-    /// `lambda`/2‖θ‖² is added here. Threads share the stretches if `share` says so.
+    /// One step, on all cores if there are many parameters.
     pub(crate) fn step(
         &mut self,
-        rule: &Rule<'_>,
+        settings: &StepSettings<'_>,
         params: &mut [f32],
-        ends: &[usize],
-        share: bool,
-        make: impl Fn(usize, &mut [f32]) + Sync,
+        gradient: &[f32],
     ) {
         self.steps += 1;
-        let settings = rule.settings;
-        let correction1 = 1.0 - settings.beta1.powi(self.steps);
-        let correction2 = 1.0 - settings.beta2.powi(self.steps);
+        let adam = settings.adam;
+        let correction1 = 1.0 - adam.beta1.powi(self.steps);
+        let correction2 = 1.0 - adam.beta2.powi(self.steps);
         let constants = Constants {
-            beta1: settings.beta1 as f32,
-            beta2: settings.beta2 as f32,
-            step: (rule.rate / correction1) as f32,
+            beta1: adam.beta1 as f32,
+            beta2: adam.beta2 as f32,
+            step: (settings.rate / correction1) as f32,
             root: (1.0 / correction2.sqrt()) as f32,
-            epsilon: settings.epsilon as f32,
-            lambda: rule.lambda as f32,
-            scale: rule.scale as f32,
+            epsilon: adam.epsilon as f32,
+            lambda: settings.lambda as f32,
+            scale: settings.scale as f32,
         };
-        let running = split(&mut self.mean, ends).zip(split(&mut self.square, ends));
-        let values = split(params, ends).zip(split(&mut self.gradient, ends));
-        let stretches: Vec<_> = values.zip(running).enumerate().collect();
-        let work = |(place, ((params, gradient), (mean, square))): (usize, Quadruple<'_>)| {
-            make(place, gradient);
-            update(&constants, gradient, params, mean, square);
-        };
-        if share {
-            stretches.into_par_iter().with_max_len(1).for_each(work);
-        } else {
-            stretches.into_iter().for_each(work);
+        if params.len() <= CHUNK {
+            let (mean, square) = (&mut self.mean, &mut self.square);
+            return update(&constants, gradient, params, mean, square);
         }
+        let moments = self.mean.par_chunks_mut(CHUNK);
+        let moments = moments.zip(self.square.par_chunks_mut(CHUNK));
+        let params = params.par_chunks_mut(CHUNK);
+        let chunks = params.zip(gradient.par_chunks(CHUNK)).zip(moments);
+        chunks.for_each(|((params, gradient), (mean, square))| {
+            update(&constants, gradient, params, mean, square);
+        });
     }
-}
-
-/// The parameters of a stretch with their gradient and its running means.
-type Quadruple<'a> = (
-    (&'a mut [f32], &'a mut [f32]),
-    (&'a mut [f32], &'a mut [f32]),
-);
-
-/// What decides about a step.
-pub(crate) struct Rule<'a> {
-    pub(crate) settings: &'a Adam,
-    pub(crate) rate: f64,
-    pub(crate) lambda: f64,
-    pub(crate) scale: f64,
-}
-
-/// The stretches between the given ends, the first of which begins at 0.
-pub(crate) fn split<'a, T>(
-    mut values: &'a mut [T],
-    ends: &'a [usize],
-) -> impl Iterator<Item = &'a mut [T]> {
-    let mut start = 0;
-    ends.iter().map(move |&end| {
-        let (stretch, rest) = std::mem::take(&mut values).split_at_mut(end - start);
-        (values, start) = (rest, end);
-        stretch
-    })
 }
 
 struct Constants {
@@ -230,8 +218,8 @@ vectorized! {
 mod tests {
     use super::*;
 
-    /// torch.optim.Adam(lr=0.1, weight_decay=0.01) on (x − 3)²/2 + (y + 1)⁴ from (0, 0.5), first steps
-    /// worked out by the update rule in the documentation of PyTorch, in 64 bits.
+    /// torch.optim.Adam(lr=0.1, weight_decay=0.01) on (x − 3)²/2 + (y + 1)⁴ from (0, 0.5), computed
+    /// in 64 bits by the update rule in the documentation of PyTorch.
     #[test]
     fn steps_as_pytorch_does() {
         let adam = Adam::default().with_learning_rate(0.1);
@@ -240,16 +228,13 @@ mod tests {
         let (mut exact, mut mean, mut square) = ([0.0_f64, 0.5], [0.0_f64; 2], [0.0_f64; 2]);
         for t in 1..=50 {
             let gradient = [params[0] - 3.0, 4.0 * (params[1] + 1.0).powi(3)];
-            let rule = Rule {
-                settings: &adam,
+            let settings = StepSettings {
+                adam: &adam,
                 rate: 0.1,
                 lambda: 0.01,
                 scale: 0.5,
             };
-            // Twice the gradient of half the scale, in two stretches.
-            state.step(&rule, &mut params, &[1, 2], t % 2 == 0, |place, part| {
-                part[0] = 2.0 * gradient[place];
-            });
+            state.step(&settings, &mut params, &gradient.map(|g| 2.0 * g));
             let gradient = [exact[0] - 3.0, 4.0 * (exact[1] + 1.0_f64).powi(3)];
             for i in 0..2 {
                 let g = gradient[i] + 0.01 * exact[i];
@@ -267,6 +252,26 @@ mod tests {
             }
         }
         assert!(params[0] > 2.0 && params[1] < -0.5, "{params:?}");
+    }
+
+    #[test]
+    fn a_parameter_does_not_depend_on_its_neighbours() {
+        let adam = Adam::default();
+        let settings = StepSettings {
+            adam: &adam,
+            rate: 0.1,
+            lambda: 0.01,
+            scale: 1.0,
+        };
+        let count = 2 * CHUNK + 3;
+        let gradient: Vec<f32> = (0..count).map(|i| (i as f32).sin()).collect();
+        let mut together = vec![0.5_f32; count];
+        AdamState::new(count).step(&settings, &mut together, &gradient);
+        for i in [0, CHUNK - 1, CHUNK, count - 1] {
+            let mut alone = [0.5_f32];
+            AdamState::new(1).step(&settings, &mut alone, &gradient[i..=i]);
+            assert_eq!(alone[0], together[i]);
+        }
     }
 
     #[test]

@@ -6,16 +6,23 @@ use super::stop::StopReason;
 use super::vector::{add_scaled, combine, dot};
 use crate::error::{Error, Result};
 
-/// Settings of L-BFGS.
+/// L-BFGS (Nocedal, 1980) with a line search for the strong Wolfe conditions, on all rows at every step.
+///
+/// ```
+/// use ordercal::optim::Lbfgs;
+///
+/// let lbfgs = Lbfgs::default().with_max_iterations(50);
+/// assert_eq!((lbfgs.max_iterations, lbfgs.history), (50, 10));
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Lbfgs {
-    /// The most iterations.
+    /// The largest number of iterations.
     pub max_iterations: usize,
-    /// How many past steps shape the next direction.
+    /// How many past steps approximate the Hessian.
     pub history: usize,
-    /// Converged when no component of the gradient exceeds this.
+    /// Converged if no component of the gradient is larger than this.
     pub tolerance: f64,
 }
 
@@ -29,14 +36,14 @@ impl Default for Lbfgs {
     }
 }
 
-/// A point that was accepted.
+/// An accepted step.
 pub(crate) struct Step<'a> {
     pub iteration: usize,
     pub value: f64,
     pub point: &'a [f64],
 }
 
-/// Where the search ended.
+/// How a search ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outcome {
     pub iterations: usize,
@@ -44,13 +51,14 @@ pub(crate) struct Outcome {
     pub stop: StopReason,
 }
 
-/// Sufficient decrease and curvature of the strong Wolfe conditions, as usual for quasi-Newton steps.
+/// The constants c₁ (sufficient decrease) and c₂ (curvature) of the strong Wolfe conditions, as usual for quasi-Newton
+/// methods.
 const DECREASE: f64 = 1e-4;
 const CURVATURE: f64 = 0.9;
 const MAX_LINE_EVALUATIONS: usize = 25;
 
 impl Lbfgs {
-    /// Sets the most iterations.
+    /// Sets the largest number of iterations.
     #[must_use]
     pub fn with_max_iterations(mut self, max_iterations: usize) -> Self {
         self.max_iterations = max_iterations;
@@ -75,9 +83,10 @@ impl Lbfgs {
         Ok(())
     }
 
-    /// Minimises `evaluate`, which returns the value at a point and writes the gradient there, from `point`
-    /// on, which holds the best point in the end. `noise` is the relative precision of the values.
-    /// `on_step` is shown every accepted point; a reason from it ends the search.
+    /// Minimises a function, starting at `point`, which is overwritten by the last accepted point.
+    ///
+    /// `evaluate` returns the value at a point and writes the gradient there. `noise` is the relative precision of the
+    /// values. `on_step` is called with every accepted point; if it returns a reason, the search ends.
     pub(crate) fn minimize(
         &self,
         point: &mut [f64],
@@ -115,7 +124,7 @@ impl Lbfgs {
                 memory.direction(&gradient, &mut search.direction);
                 slope = dot(&gradient, &search.direction);
             }
-            // Without history the direction's length means nothing: begin with a step of length 1 at most.
+            // Without history the direction has no scale: the first step is at most 1 long.
             let first = if memory.is_empty() {
                 1.0 / (-slope).sqrt().max(1.0)
             } else {
@@ -168,7 +177,7 @@ struct Line<'f> {
     evaluate: &'f mut dyn FnMut(&[f64], &mut [f64]) -> f64,
 }
 
-/// Step, value and slope at a place on the line.
+/// Step, value and slope at a point on the line.
 #[derive(Clone, Copy)]
 struct At {
     step: f64,
@@ -194,7 +203,8 @@ impl Line<'_> {
         }
     }
 
-    /// Finds a step that satisfies the strong Wolfe conditions; `point` and `gradient` are then there.
+    /// Finds a step that satisfies the strong Wolfe conditions, and returns the value there. `point` and `gradient` are
+    /// those of the step.
     fn run(&mut self, first: f64, value: f64, slope: f64, noise: f64) -> Option<f64> {
         let slack = noise * value.abs();
         let enough = |at: &At| at.value <= value + DECREASE * at.step * slope + slack;
@@ -229,7 +239,7 @@ impl Line<'_> {
                 None => 4.0 * low.step,
             };
         }
-        // No step was perfect; one that went down is still progress.
+        // No step satisfies both conditions; one that decreases the value is still progress.
         if low.step > 0.0 && low.value < value {
             let here = self.at(low.step);
             return Some(here.value);
@@ -238,7 +248,7 @@ impl Line<'_> {
     }
 }
 
-/// The minimum of the cubic through both ends, kept away from them; the middle where there is none.
+/// The minimum of the cubic interpolant of both ends, kept away from them; the middle if it has none.
 fn between(low: &At, high: &At) -> f64 {
     let width = high.step - low.step;
     let middle = low.step + 0.5 * width;
@@ -260,7 +270,7 @@ fn between(low: &At, high: &At) -> f64 {
     }
 }
 
-/// The last steps and gradient changes, in a ring.
+/// The last steps and gradient changes, in a ring buffer.
 struct Memory {
     pairs: Vec<Pair>,
     newest: usize,
@@ -303,7 +313,7 @@ impl Memory {
         combine(&mut pair.step, from, to, |a, b| b - a);
         combine(&mut pair.change, gradient_from, gradient_to, |a, b| b - a);
         let product = dot(&pair.step, &pair.change);
-        // A pair without positive curvature would spoil every direction after it.
+        // Without positive curvature, the approximation of the Hessian would not be positive definite.
         if product > 1e-14 * dot(&pair.change, &pair.change) {
             pair.inverse = 1.0 / product;
             self.newest = slot;
@@ -311,7 +321,7 @@ impl Memory {
         }
     }
 
-    /// The two-loop recursion: minus the inverse Hessian's approximation times the gradient.
+    /// The two-loop recursion: −H·g for the approximation H of the inverse Hessian.
     fn direction(&mut self, gradient: &[f64], direction: &mut [f64]) {
         for (d, g) in direction.iter_mut().zip(gradient) {
             *d = -g;

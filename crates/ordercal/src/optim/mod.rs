@@ -1,4 +1,4 @@
-//! Optimisers, written for these small problems: fused value and gradient, no allocation per step.
+//! Optimisers: Adam and L-BFGS for networks, Newton's method for one variable and for mixture weights.
 
 pub(crate) mod adam;
 pub(crate) mod lbfgs;
@@ -15,13 +15,23 @@ pub use lbfgs::Lbfgs;
 pub use stop::{EarlyStopping, StopReason};
 
 /// How a network is trained.
+///
+/// ```
+/// use ordercal::Oi;
+/// use ordercal::optim::{Adam, Lbfgs, Optimizer};
+///
+/// let by_adam = Oi::default().with_optimizer(Adam::default().with_epochs(10));
+/// let by_lbfgs = Oi::default().with_optimizer(Lbfgs::default());
+/// assert!(matches!(by_adam.optimizer, Optimizer::Adam(_)));
+/// assert!(matches!(by_lbfgs.optimizer, Optimizer::Lbfgs(_)));
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Optimizer {
-    /// Mini-batches; the paper's choice for large problems.
+    /// By mini-batches: the paper's choice for large problems.
     Adam(Adam),
-    /// The whole data at every step; the paper's choice for small problems.
+    /// On all rows at every step: the paper's choice for small problems.
     Lbfgs(Lbfgs),
 }
 

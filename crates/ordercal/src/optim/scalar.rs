@@ -1,4 +1,4 @@
-//! Minimising a function of one variable that has a single valley: Newton's method kept in a bracket.
+//! Minimising a unimodal function of one variable by safeguarded Newton steps.
 
 use super::stop::StopReason;
 
@@ -10,12 +10,12 @@ pub(crate) struct Local {
     pub curvature: f64,
 }
 
-/// What is said of the curvature.
+/// How reliable the curvature is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Curvature {
     /// It is the second derivative.
     Exact,
-    /// It is near it.
+    /// It is an approximation.
     Rough,
 }
 
@@ -30,13 +30,12 @@ pub(crate) struct Minimum {
 
 /// Finds the minimum in `low..=high`, from `start`.
 ///
-/// The sign of the slope says on which side the minimum lies, so the bracket only ever shrinks around it;
-/// a Newton step that would leave the bracket becomes a step to its middle, and no step is longer than 2. Ends
-/// when the step is below `tolerance`, or at an end of the interval if the slope still points outwards there.
+/// The sign of the slope tells on which side the minimum lies, so the bracket around it shrinks at every step. A Newton
+/// step that would leave the bracket is replaced by bisection, and no step is longer than 2. The search ends if the step
+/// is below `tolerance`, or at an end of the interval if the function still decreases there.
 ///
-/// Where the curvature is exact, the last step is taken without another look: near the minimum Newton's errors are
-/// squared from step to step, so what a step leaves is known before, and the value there follows from slope
-/// and curvature.
+/// If the curvature is exact, the last step is not followed by another evaluation: Newton's method converges
+/// quadratically, so the error after the step can be predicted, and the value there follows from slope and curvature.
 pub(crate) fn minimize<E>(
     (mut low, mut high): (f64, f64),
     start: f64,
@@ -76,11 +75,11 @@ pub(crate) fn minimize<E>(
         if evaluations == MAX_EVALUATIONS {
             return Ok(finish(StopReason::IterationLimit));
         }
-        // A step towards the minimum, by the sign of the slope even where there is no curvature to trust.
+        // Without positive curvature this is infinite, with the sign of the slope, and limited below.
         let newton = local.slope / local.curvature.max(0.0);
         let mut next = (at - newton.clamp(-MAX_STEP, MAX_STEP)).clamp(first, last);
         let mut newtons = newton.abs() <= MAX_STEP && first < next && next < last;
-        // Both ends of the bracket have been looked at, except those where it began.
+        // Both ends of the bracket have been evaluated, unless they are those of the interval.
         if next <= low && low > first || next >= high && high < last {
             next = 0.5 * (low + high);
             newtons = false;
@@ -93,7 +92,7 @@ pub(crate) fn minimize<E>(
             && newtons
             && curvature == Curvature::Exact
         {
-            // How the last error was squared; likely no more than that, and certainly no less than a little.
+            // The factor of quadratic convergence, estimated from the last two steps, and not below 4.
             let growth = (step.abs() / (before * before)).max(4.0);
             if growth * step * step <= tolerance {
                 return Ok(Minimum {
@@ -131,7 +130,7 @@ mod tests {
 
     #[test]
     fn finds_a_minimum_inside() {
-        // cosh has little curvature compared with its slope far out.
+        // Far from the minimum the Newton step of cosh is about 1, whatever the distance.
         for start in [-9.0, -1.0, 0.3, 8.0] {
             let found = run((-10.0, 10.0), start, |x| {
                 ((x - 1.0).cosh(), (x - 1.0).sinh(), (x - 1.0).cosh())
@@ -143,7 +142,7 @@ mod tests {
 
     #[test]
     fn survives_negative_curvature() {
-        // One valley at 0, concave away from it.
+        // The minimum is at 0; the function is concave for |x| > 1.
         let found = run((-20.0, 20.0), 7.0, |x| {
             let q = 1.0 + x * x;
             (q.ln(), 2.0 * x / q, 2.0 * (1.0 - x * x) / (q * q))

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-/// Where the search ended.
+/// The maximum-likelihood weights.
 #[derive(Debug, Clone)]
 pub(crate) struct Mixture {
     /// One weight per component, each at least 0, summing to 1.
@@ -13,17 +13,16 @@ pub(crate) struct Mixture {
 
 /// Rows per partial sum; fixed, so that sums do not depend on the number of threads.
 const PIECE: usize = 4096;
-/// How far from the optimum the mean log-likelihood may be.
+/// The tolerance on the mean log-likelihood.
 const TOLERANCE: f64 = 1e-10;
 const MAX_ITERATIONS: usize = 50;
 
 /// Maximises Σ wᵢ ln Σⱼ πⱼ Lᵢⱼ over weights π ≥ 0 with Σπ = 1, for rows of likelihoods L and row weights w.
 ///
-/// Adding Σπ to the mean negative log-likelihood lets the constraint go: its minimum over π ≥ 0 lies on the
-/// simplex by itself (Kim, Carbonetto, Stephens and Anitescu, 2020). Newton's method then needs a handful
-/// of passes where expectation maximisation needs hundreds; its quadratic models have as many variables
-/// as components, and coordinate descent solves them with the signs respected. It begins at the given weights, which
-/// are of the simplex.
+/// Adding Σπ to the mean negative log-likelihood removes the constraint Σπ = 1: the minimum over π ≥ 0 then lies on the
+/// simplex (Kim, Carbonetto, Stephens and Anitescu, 2020). Newton's method needs a handful of passes where expectation
+/// maximisation needs hundreds. Its quadratic models have as many variables as there are components; coordinate descent
+/// minimises them subject to π ≥ 0. `start` must lie on the simplex.
 pub(crate) fn mixture(
     likelihoods: &[f64],
     start: &[f64],
@@ -34,19 +33,19 @@ pub(crate) fn mixture(
     let mut weights = start.to_vec();
     let mut here = local(likelihoods, &weights, row_weight, total);
     for _ in 0..MAX_ITERATIONS {
-        // The slope of the most promising component bounds what is left to gain.
+        // By convexity, the smallest component of the gradient bounds the possible gain.
         let steepest = here.gradient.iter().copied().fold(f64::INFINITY, f64::min);
         if steepest >= -TOLERANCE {
             break;
         }
-        if let Some(point) = leap(&here, &weights) {
+        if let Some(point) = em_step(&here, &weights) {
             here = local(likelihoods, &point, row_weight, total);
             weights = point;
             continue;
         }
         let step = newton_step(&here, &weights);
         let slope: f64 = step.iter().zip(&here.gradient).map(|(s, g)| s * g).sum();
-        // Likewise what its model promises. Below that, rounding would decide whether a step is taken.
+        // The model predicts no more gain than that. For smaller steps rounding errors would decide.
         if slope >= -TOLERANCE {
             break;
         }
@@ -57,7 +56,7 @@ pub(crate) fn mixture(
                 .zip(&step)
                 .map(|(w, s)| (w + length * s).max(0.0))
                 .collect();
-            // The best multiple of a point is the one on the simplex.
+            // Among the multiples of a point, the one on the simplex is the best.
             let sum: f64 = point.iter().sum();
             point.iter_mut().for_each(|w| *w /= sum);
             let there = local(likelihoods, &point, row_weight, total);
@@ -79,15 +78,15 @@ pub(crate) fn mixture(
     }
 }
 
-/// A step of expectation maximisation where it multiplies some weight by a lot.
+/// A step of expectation maximisation, if it multiplies some weight by a large factor.
 ///
-/// If a single row needs a component that has next to no weight, Newton's model, which is made for the weight it has,
-/// only doubles it at every step. Expectation maximisation gives it the row's share at once, and never does harm.
-fn leap(here: &Local, weights: &[f64]) -> Option<Vec<f64>> {
-    const LOT: f64 = 8.0;
+/// If a single row needs a component whose weight is close to 0, a Newton step only doubles that weight. Expectation
+/// maximisation assigns the row's share at once, and never decreases the likelihood.
+fn em_step(here: &Expansion, weights: &[f64]) -> Option<Vec<f64>> {
+    const LARGE_FACTOR: f64 = 8.0;
     let factors = here.gradient.iter().map(|gradient| 1.0 - gradient);
     let mut pairs = weights.iter().zip(factors.clone());
-    if !pairs.any(|(&weight, factor)| weight > 0.0 && factor > LOT) {
+    if !pairs.any(|(&weight, factor)| weight > 0.0 && factor > LARGE_FACTOR) {
         return None;
     }
     let point: Vec<f64> = weights.iter().zip(factors).map(|(w, f)| w * f).collect();
@@ -95,8 +94,8 @@ fn leap(here: &Local, weights: &[f64]) -> Option<Vec<f64>> {
     Some(point.iter().map(|weight| weight / sum).collect())
 }
 
-/// Value, gradient and Hessian (row by row) of the problem without its constraint.
-struct Local {
+/// Value, gradient and Hessian (row by row) of the problem without the constraint Σπ = 1.
+struct Expansion {
     value: f64,
     gradient: Vec<f64>,
     hessian: Vec<f64>,
@@ -107,7 +106,7 @@ fn local(
     weights: &[f64],
     row_weight: &(dyn Fn(usize) -> f64 + Sync),
     total: f64,
-) -> Local {
+) -> Expansion {
     let m = weights.len();
     let parts: Vec<Vec<f64>> = likelihoods
         .par_chunks(PIECE * m)
@@ -142,18 +141,18 @@ fn local(
             hessian[j * m + i] = hessian[i * m + j];
         }
     }
-    Local {
+    Expansion {
         value: sums[0] + weights.iter().sum::<f64>(),
         gradient: sums[1..].iter().map(|g| g + 1.0).collect(),
         hessian,
     }
 }
 
-/// Minimises the quadratic model with weights + step ≥ 0, one coordinate after the other.
-fn newton_step(local: &Local, weights: &[f64]) -> Vec<f64> {
+/// Minimises the quadratic model subject to weights + step ≥ 0, by coordinate descent.
+fn newton_step(local: &Expansion, weights: &[f64]) -> Vec<f64> {
     let m = weights.len();
     let trace: f64 = (0..m).map(|i| local.hessian[i * m + i]).sum();
-    // Two components that always agree would leave the model without a minimum.
+    // If two components have equal likelihoods, the Hessian is singular.
     let ridge = 1e-10 * trace;
     let mut step = vec![0.0; m];
     for _ in 0..2000 {
@@ -180,7 +179,7 @@ mod tests {
     use super::*;
     use crate::rng::Rng;
 
-    /// Expectation maximisation: slow, monotone and hard to get wrong.
+    /// Expectation maximisation: slow, but simple and monotone.
     fn slow(likelihoods: &[f64], m: usize, row_weight: impl Fn(usize) -> f64) -> Vec<f64> {
         let mut weights = vec![1.0 / m as f64; m];
         for _ in 0..20_000 {
@@ -221,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn copes_with_twins_and_zeros() {
+    fn copes_with_equal_components_and_zeros() {
         let likelihoods = [0.5, 0.5, 0.0, 0.2, 0.2, 0.9, 0.0, 0.0, 0.0];
         let found = mixture(&likelihoods, &[1.0 / 3.0; 3], &|_| 1.0);
         assert!(found.nll.is_finite() && found.weights.iter().all(|w| w.is_finite()));
@@ -232,7 +231,7 @@ mod tests {
         for rare in [1e-12, 1e-20, 1e-60] {
             let mut likelihoods = [0.9, 0.5, 0.1].repeat(999);
             likelihoods.extend([rare, 0.0, 0.1]);
-            // The second component is never the best; what is left is a function of the third one's weight.
+            // The second component is never the best, so the optimum is a function of the third one's weight.
             let nll = |w: f64| {
                 let usual = (0.9 * (1.0 - w) + 0.1 * w).ln();
                 -(999.0 * usual + (rare * (1.0 - w) + 0.1 * w).ln()) / 1000.0

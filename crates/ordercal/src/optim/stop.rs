@@ -1,4 +1,4 @@
-//! When to stop, and why an optimiser stopped, as data.
+//! Early stopping, and the reasons for which a fit ends.
 
 use std::fmt;
 
@@ -6,25 +6,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// Why a fit ended. Reaching a limit is a reason like any other, not an error.
+/// Why a fit ended. Reaching a limit is not an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum StopReason {
-    /// The gradient vanished to within the tolerance.
+    /// The gradient is zero within the tolerance.
     Converged,
-    /// Further steps no longer change the loss beyond its rounding noise.
+    /// Further steps change the loss by no more than its rounding error.
     NoiseFloor,
-    /// The iterations or epochs asked for are done.
+    /// The largest number of iterations or epochs was reached.
     IterationLimit,
-    /// The loss on the held-out part stopped improving; the best parameters seen were kept.
+    /// The loss on held-out rows stopped improving; the best parameters were kept.
     EarlyStopping,
-    /// The loss falls all the way to the upper bound of the inverse temperature: every label of the data
-    /// is the top score of its row (it is separable), and a colder softmax always looks better.
+    /// The loss decreases up to the upper bound of the inverse temperature: the data are separable (every label has the
+    /// largest score of its row), so a lower temperature is always better.
     UpperBound,
-    /// The loss falls all the way to the lower bound of the inverse temperature: the scores carry no
-    /// information on the labels, or point the wrong way.
+    /// The loss decreases down to the lower bound of the inverse temperature: the scores carry no information on the
+    /// labels, or the wrong one.
     LowerBound,
+    /// Every part of a combined method was fitted.
+    AllFitted,
     /// There was nothing to learn.
     Nothing,
 }
@@ -42,19 +44,27 @@ impl fmt::Display for StopReason {
             Self::LowerBound => {
                 "stopped at the lower bound of the inverse temperature (uninformative scores)"
             }
+            Self::AllFitted => "every part was fitted",
             Self::Nothing => "nothing to learn",
         })
     }
 }
 
-/// Stop when the loss on a held-out part of the rows has not improved for a while.
+/// Stop training when the loss on held-out rows no longer improves, and keep the best parameters.
+///
+/// ```
+/// use ordercal::optim::EarlyStopping;
+///
+/// let settings = EarlyStopping::default();
+/// assert_eq!((settings.held_out, settings.patience), (0.2, 5));
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct EarlyStopping {
-    /// The share of the rows held out, drawn at random by the method's seed.
+    /// The share of the rows that is held out, drawn at random with the method's seed.
     pub held_out: f64,
-    /// How many epochs or iterations without a new best to wait.
+    /// How many epochs or iterations to wait for an improvement.
     pub patience: usize,
 }
 

@@ -1,16 +1,15 @@
-//! What optimisers do to whole vectors of parameters: by vector instructions, and on all cores if they are long.
+//! Vector operations of the optimisers, vectorised, and on all cores for long vectors.
 //!
-//! A sum is made of parts of fixed length and of fixed lanes within them, so it is the same on any number of
-//! threads.
+//! Sums are taken over parts of fixed length, so they do not depend on the number of threads.
 
 use rayon::prelude::*;
 
 use crate::math::simd::vectorized;
 
-/// Numbers that one thread works on: enough to be worth handing out, few enough for its cache.
+/// Elements that one thread works on: enough to be worth a task, few enough for its cache.
 const PART: usize = 32 * 1024;
 
-/// The sum of all products.
+/// The dot product.
 pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     if a.len() <= PART {
         return dot_part(a, b);
@@ -29,7 +28,7 @@ pub(crate) fn add_scaled(target: &mut [f64], factor: f64, values: &[f64]) {
     parts.for_each(|(target, values)| add_scaled_part(target, factor, values));
 }
 
-/// Multiplies each number by its factor.
+/// `target` · `factors`, elementwise.
 pub(crate) fn multiply(target: &mut [f64], factors: &[f64]) {
     let part = |(target, factors): (&mut [f64], &[f64])| {
         for (target, factor) in target.iter_mut().zip(factors) {
@@ -43,7 +42,7 @@ pub(crate) fn multiply(target: &mut [f64], factors: &[f64]) {
     parts.for_each(part);
 }
 
-/// `target` = `work` of the pair at the same place in `a` and `b`.
+/// `target` = `work`(`a`, `b`), elementwise.
 pub(crate) fn combine(
     target: &mut [f64],
     a: &[f64],
@@ -98,7 +97,7 @@ mod tests {
     use crate::rng::Rng;
 
     #[test]
-    fn long_vectors_are_worked_on_as_short_ones_are() {
+    fn long_vectors_give_the_results_of_short_ones() {
         let mut rng = Rng::new(44);
         for n in [0, 1, 7, 8, 1000, PART, PART + 1, 3 * PART + 5] {
             let a: Vec<f64> = (0..n).map(|_| rng.normal()).collect();

@@ -1,43 +1,45 @@
-//! Rounding a row so that its ranking stays: nothing is moved that need not be.
+//! Rounding a row to the caller's float type without changing its ranking, and with the fewest changes.
 
 use super::sort::Sorter;
 use crate::real::Real;
 
-/// Scratch of the repair, kept so that a row in need of one allocates nothing either.
+/// Scratch memory of [`round_logits`] and [`round_probs`]; one serves any number of rows.
 #[derive(Debug, Default, Clone)]
 pub struct Repair {
-    groups: Vec<Group>,
-    blocks: Vec<Block>,
+    groups: Vec<TiedClasses>,
+    pools: Vec<Pool>,
 }
 
 /// Classes with equal scores, `first..end` in sorted order.
 #[derive(Debug, Clone, Copy)]
-struct Group {
+struct TiedClasses {
     first: usize,
     end: usize,
     key: i64,
 }
 
-/// Neighbouring groups that share one mean while pooling violators.
+/// Neighbouring groups that share one mean, in the pool-adjacent-violators algorithm.
 #[derive(Debug, Clone, Copy)]
-struct Block {
+struct Pool {
     sum: i128,
     weight: i128,
     groups: usize,
 }
 
-/// Which numbers a rounded row may hold.
+/// The range of rounded values, and where ties are allowed.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bounds {
+pub(crate) struct OutputBounds {
     pub(super) lowest: f64,
     pub(super) highest: f64,
-    pub(super) masked: f64,
-    /// Below this, equal outputs may stand for different inputs.
+    /// The value of masked classes.
+    masked: f64,
+    /// Values below this may be equal though their inputs differ.
     pub(super) strict_from: f64,
 }
 
-impl Bounds {
-    pub(super) fn of_logits<T: Real>() -> Self {
+impl OutputBounds {
+    /// For logits of type `T`.
+    pub(crate) fn logits<T: Real>() -> Self {
         Self {
             lowest: -T::LIMIT,
             highest: T::LIMIT,
@@ -46,7 +48,8 @@ impl Bounds {
         }
     }
 
-    pub(super) fn of_probs<T: Real>() -> Self {
+    /// For probabilities of type `T`.
+    pub(crate) fn probs<T: Real>() -> Self {
         Self {
             lowest: 0.0,
             highest: 1.0,
@@ -56,12 +59,31 @@ impl Bounds {
     }
 }
 
-/// Rounds a row of logits to `T` so that `input` and `output` share the same ranking.
+/// Rounds a row of logits to `T` so that `output` has the ranking of `input`.
 ///
-/// `values[c]` is class c's result in 64 bits and `order` the sorted classes of `input`. Equal inputs get
-/// the value of the first of them. Where rounding collapsed a strict step, the values around it are moved
-/// apart by the fewest units in the last place, up and down alike, so the row's mean stays. Masked classes
-/// (`-inf`) stay masked; values beyond half of `T`'s range are held there, which leaves room for steps.
+/// Where rounding makes two results equal whose inputs differ, the values around them are moved apart by the fewest
+/// units in the last place, in both directions, so that the mean of the row does not change. Equal inputs get the value of the
+/// first of them. Masked classes (`-inf`) stay masked. Values beyond half of `T`'s range are clamped there, which leaves
+/// space to move them apart.
+///
+/// # Parameters
+/// - `input`: the row of scores, K values.
+/// - `order`: the classes from the largest score to the smallest, as [`Sorter::sort`] gives them.
+/// - `values`: the result of each class in 64 bits.
+/// - `repair`: scratch memory.
+/// - `output`: where the rounded values go, in class order.
+///
+/// ```
+/// use ordercal::rank::{Repair, Sorter, round_logits};
+///
+/// let input = [2.0_f32, 3.0, 1.0];
+/// // 32 bits cannot tell the first two results apart.
+/// let values = [0.5, 0.5 + 1e-12, 0.0];
+/// let mut output = [0.0_f32; 3];
+/// let mut sorter = Sorter::new(3);
+/// round_logits(&input, sorter.sort(&input), &values, &mut Repair::default(), &mut output);
+/// assert!(output[1] > output[0] && output[0] > output[2]);
+/// ```
 pub fn round_logits<X: PartialOrd + Copy + Into<f64>, T: Real>(
     input: &[X],
     order: &[u32],
@@ -69,8 +91,8 @@ pub fn round_logits<X: PartialOrd + Copy + Into<f64>, T: Real>(
     repair: &mut Repair,
     output: &mut [T],
 ) {
-    let bounds = Bounds::of_logits::<T>();
-    round(input, order, values, &bounds, repair, output);
+    let bounds = OutputBounds::logits::<T>();
+    round_in_order(&bounds, input, order, values, repair, output);
 }
 
 /// Rounds a row of probabilities to `T`, as [`round_logits`] does, with values in [0, 1].
@@ -84,11 +106,11 @@ pub fn round_probs<X: PartialOrd + Copy + Into<f64>, T: Real>(
     repair: &mut Repair,
     output: &mut [T],
 ) {
-    let bounds = Bounds::of_probs::<T>();
-    round(input, order, values, &bounds, repair, output);
+    let bounds = OutputBounds::probs::<T>();
+    round_in_order(&bounds, input, order, values, repair, output);
 }
 
-/// Rounds a row of 64-bit scores to `f32` in order; what [`crate::Scores`] does to wide input.
+/// Rounds a row of 64-bit scores to `f32` without changing its ranking.
 pub(crate) fn narrow_in_order(wide: &[f64], sorter: &mut Sorter, narrow: &mut [f32]) {
     for (narrow, &wide) in narrow.iter_mut().zip(wide) {
         *narrow = wide as f32;
@@ -103,11 +125,12 @@ pub(crate) fn narrow_in_order(wide: &[f64], sorter: &mut Sorter, narrow: &mut [f
     }
 }
 
-fn round<X: PartialOrd + Copy + Into<f64>, T: Real>(
+/// [`round_logits`] or [`round_probs`], depending on the bounds.
+pub(crate) fn round_in_order<X: PartialOrd + Copy + Into<f64>, T: Real>(
+    bounds: &OutputBounds,
     input: &[X],
     order: &[u32],
     values: &[f64],
-    bounds: &Bounds,
     repair: &mut Repair,
     output: &mut [T],
 ) {
@@ -136,28 +159,28 @@ fn round<X: PartialOrd + Copy + Into<f64>, T: Real>(
     }
 }
 
-/// Moves collapsed steps apart: the strictly decreasing sequence of floats nearest to the rounded one.
+/// Replaces the rounded values by the nearest strictly decreasing sequence of floats.
 ///
-/// Floats are counted by integers (`Real::key`), one per representable number. A sequence of integers is
-/// strictly decreasing exactly if adding each one's position makes it non-increasing, and the nearest
-/// non-increasing sequence comes from pooling adjacent violators.
+/// [`Real::key`] numbers the floats in order. A sequence of integers is strictly decreasing if and only if it is
+/// non-increasing after each has been increased by its position. The nearest non-increasing sequence (least squares) is
+/// isotonic regression, computed by pooling adjacent violators.
 fn spread<X: PartialOrd + Copy, T: Real>(
     input: &[X],
     order: &[u32],
-    bounds: &Bounds,
+    bounds: &OutputBounds,
     repair: &mut Repair,
     output: &mut [T],
 ) {
-    let Repair { groups, blocks } = repair;
+    let Repair { groups, pools } = repair;
     groups.clear();
-    blocks.clear();
+    pools.clear();
     for (position, &class) in order.iter().enumerate() {
         let class = class as usize;
         match groups.last_mut() {
             Some(group) if input[order[group.first] as usize] == input[class] => {
                 group.end = position + 1;
             }
-            _ => groups.push(Group {
+            _ => groups.push(TiedClasses {
                 first: position,
                 end: position + 1,
                 key: output[class].key(),
@@ -172,27 +195,27 @@ fn spread<X: PartialOrd + Copy, T: Real>(
     }
     for (index, group) in groups.iter().enumerate() {
         let weight = (group.end - group.first) as i128;
-        let mut block = Block {
+        let mut pool = Pool {
             sum: (i128::from(group.key) + index as i128) * weight,
             weight,
             groups: 1,
         };
-        while let Some(above) = blocks.last() {
-            if block.sum * above.weight <= above.sum * block.weight {
+        while let Some(above) = pools.last() {
+            if pool.sum * above.weight <= above.sum * pool.weight {
                 break;
             }
-            block.sum += above.sum;
-            block.weight += above.weight;
-            block.groups += above.groups;
-            blocks.pop();
+            pool.sum += above.sum;
+            pool.weight += above.weight;
+            pool.groups += above.groups;
+            pools.pop();
         }
-        blocks.push(block);
+        pools.push(pool);
     }
     let lowest = T::from_f64(bounds.lowest).key();
     let mut index = 0;
-    for block in blocks.iter() {
-        let level = block.sum.div_euclid(block.weight);
-        for group in &groups[index..index + block.groups] {
+    for pool in pools.iter() {
+        let level = pool.sum.div_euclid(pool.weight);
+        for group in &groups[index..index + pool.groups] {
             let key = (level - index as i128) as i64;
             let value = T::from_key(if bounds.strict_from > 0.0 {
                 key.max(lowest)
@@ -259,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn huge_logits_are_held_with_room_for_steps() {
+    fn huge_logits_are_clamped_with_space_for_strict_steps() {
         let x: Vec<f32> = (0..2000).map(|i| -(i as f32)).collect();
         for end in [1e300, -1e300] {
             let out = rounded::<f32>(&x, &vec![end; 2000], false);

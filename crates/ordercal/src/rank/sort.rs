@@ -2,10 +2,10 @@
 
 use crate::error::{Error, Result};
 
-/// Which of two equal scores comes first: the class with the smaller priority.
+/// Which of several equal scores comes first.
 ///
-/// The order-preserving families give the same result whatever the tie breaker; it matters to code that
-/// needs one definite permutation.
+/// The order-preserving families give the same result for every tie breaker. It matters only to code that needs one
+/// definite permutation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TieBreaker {
     /// `classes[p]` is the class with priority p + 1; `None` is 1, 2, …, K.
@@ -37,6 +37,15 @@ impl TieBreaker {
             classes: Some(by_priority),
         })
     }
+
+    /// The class with a priority, counted from 0.
+    #[inline(always)]
+    fn class(&self, priority: u32) -> u32 {
+        match &self.classes {
+            Some(classes) => classes[priority as usize],
+            None => priority,
+        }
+    }
 }
 
 /// Sorts rows of one width in descending order, without allocating per row.
@@ -47,7 +56,7 @@ impl TieBreaker {
 /// let mut sorter = Sorter::new(4);
 /// assert_eq!(sorter.sort(&[1.0, 3.0, 1.0, 2.0]), [1, 3, 0, 2]);
 ///
-/// let mut sorter = Sorter::with_ties(4, TieBreaker::from_priorities(&[4, 3, 2, 1])?);
+/// let mut sorter = Sorter::with_ties(4, TieBreaker::from_priorities(&[4, 3, 2, 1])?)?;
 /// assert_eq!(sorter.sort(&[1.0, 3.0, 1.0, 2.0]), [1, 3, 2, 0]);
 /// # Ok::<(), ordercal::Error>(())
 /// ```
@@ -56,7 +65,7 @@ pub struct Sorter {
     ties: TieBreaker,
     /// Score and priority in one integer: sorting integers is several times faster than comparing floats.
     keys: Vec<u64>,
-    /// Where the keys go and come back from while their bytes are counted.
+    /// The second buffer of the radix sort.
     spare: Vec<u64>,
     wide_keys: Vec<u128>,
     order: Vec<u32>,
@@ -65,23 +74,36 @@ pub struct Sorter {
 impl Sorter {
     /// For rows of `classes` scores, ties by class index.
     pub fn new(classes: usize) -> Self {
-        Self::with_ties(classes, TieBreaker::by_index())
-    }
-
-    /// For rows of `classes` scores.
-    ///
-    /// # Panics
-    /// If the tie breaker is for another number of classes.
-    pub fn with_ties(classes: usize, ties: TieBreaker) -> Self {
-        if let Some(by_priority) = &ties.classes {
-            assert_eq!(by_priority.len(), classes, "tie breaker of another width");
-        }
         Self {
-            ties,
+            ties: TieBreaker::by_index(),
             keys: vec![0; classes],
-            spare: vec![0; if classes < MANY { 0 } else { classes }],
+            spare: vec![
+                0;
+                if classes < RADIX_SORT_FROM {
+                    0
+                } else {
+                    classes
+                }
+            ],
             wide_keys: Vec::new(),
             order: vec![0; classes],
+        }
+    }
+
+    /// For rows of `classes` scores, ties by the given tie breaker.
+    ///
+    /// # Errors
+    /// [`Error::InvalidTieBreaker`] if the tie breaker is for another number of classes.
+    pub fn with_ties(classes: usize, ties: TieBreaker) -> Result<Self> {
+        match &ties.classes {
+            Some(by_priority) if by_priority.len() != classes => Err(Error::InvalidTieBreaker {
+                classes,
+                position: by_priority.len().min(classes),
+            }),
+            _ => Ok(Self {
+                ties,
+                ..Self::new(classes)
+            }),
         }
     }
 
@@ -92,30 +114,21 @@ impl Sorter {
     pub fn sort(&mut self, row: &[f32]) -> &[u32] {
         assert_eq!(row.len(), self.keys.len(), "a row of another width");
         for (priority, key) in self.keys.iter_mut().enumerate() {
-            let class = self
-                .ties
-                .classes
-                .as_ref()
-                .map_or(priority, |c| c[priority] as usize);
+            let class = self.ties.class(priority as u32) as usize;
             *key = (u64::from(descending_key(row[class])) << 32) | priority as u64;
         }
-        if self.keys.len() < MANY {
+        if self.keys.len() < RADIX_SORT_FROM {
             self.keys.sort_unstable();
         } else {
-            sort_by_bytes(&mut self.keys, &mut self.spare);
+            radix_sort(&mut self.keys, &mut self.spare);
         }
-        for (class, key) in self.order.iter_mut().zip(&self.keys) {
-            let priority = (key & u64::from(u32::MAX)) as u32;
-            *class = self
-                .ties
-                .classes
-                .as_ref()
-                .map_or(priority, |c| c[priority as usize]);
+        for (class, &key) in self.order.iter_mut().zip(&self.keys) {
+            *class = self.ties.class(key as u32);
         }
         &self.order
     }
 
-    /// The same for a row of 64-bit scores.
+    /// [`sort`](Self::sort) of a row of 64-bit scores.
     ///
     /// # Panics
     /// If the row is of another width.
@@ -123,32 +136,23 @@ impl Sorter {
         assert_eq!(row.len(), self.order.len(), "a row of another width");
         self.wide_keys.clear();
         self.wide_keys.extend((0..row.len()).map(|priority| {
-            let class = self
-                .ties
-                .classes
-                .as_ref()
-                .map_or(priority, |c| c[priority] as usize);
+            let class = self.ties.class(priority as u32) as usize;
             (u128::from(descending_wide_key(row[class])) << 32) | priority as u128
         }));
         self.wide_keys.sort_unstable();
-        for (class, key) in self.order.iter_mut().zip(&self.wide_keys) {
-            let priority = (key & u128::from(u32::MAX)) as u32;
-            *class = self
-                .ties
-                .classes
-                .as_ref()
-                .map_or(priority, |c| c[priority as usize]);
+        for (class, &key) in self.order.iter_mut().zip(&self.wide_keys) {
+            *class = self.ties.class(key as u32);
         }
         &self.order
     }
 }
 
-/// From this many classes on, bytes are counted instead of comparing keys.
-const MANY: usize = 128;
+/// Longer rows are sorted by a radix sort.
+const RADIX_SORT_FROM: usize = 128;
 
-/// Sorts keys by their upper 32 bits, a byte at a time from the lowest; equal ones stay in their order, which
-/// is that of their lower 32 bits.
-fn sort_by_bytes(keys: &mut Vec<u64>, spare: &mut Vec<u64>) {
+/// A least-significant-digit radix sort by the upper 32 bits. It is stable, so equal scores stay in order of their
+/// lower 32 bits.
+fn radix_sort(keys: &mut Vec<u64>, spare: &mut Vec<u64>) {
     let mut counts = [[0_u32; 256]; 4];
     for &key in keys.iter() {
         for (byte, counts) in counts.iter_mut().enumerate() {
@@ -157,7 +161,7 @@ fn sort_by_bytes(keys: &mut Vec<u64>, spare: &mut Vec<u64>) {
     }
     let all = keys.len() as u32;
     for (byte, places) in counts.iter_mut().enumerate() {
-        // Scores of one row often share a sign or an exponent.
+        // Scores of one row often share a sign or an exponent: there is nothing to sort by.
         if places.contains(&all) {
             continue;
         }
@@ -174,7 +178,7 @@ fn sort_by_bytes(keys: &mut Vec<u64>, spare: &mut Vec<u64>) {
     }
 }
 
-/// Smaller for larger floats; one key for both zeros.
+/// An integer that is smaller for larger floats; both zeros have the same.
 fn descending_key(value: f32) -> u32 {
     let bits = (value + 0.0).to_bits();
     if bits >> 31 == 0 {
@@ -207,7 +211,7 @@ mod tests {
             rng.shuffle(&mut priorities);
             let ties = TieBreaker::from_priorities(&priorities).unwrap();
             let mut by_index = Sorter::new(classes);
-            let mut by_priority = Sorter::with_ties(classes, ties);
+            let mut by_priority = Sorter::with_ties(classes, ties).unwrap();
             for _ in 0..50 {
                 let values = [
                     0.0,
@@ -247,6 +251,14 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_tie_breaker_of_another_width_is_refused() {
+        let ties = TieBreaker::from_priorities(&[2, 1]).unwrap();
+        let refused = Sorter::with_ties(3, ties).unwrap_err();
+        let (classes, position) = (3, 2);
+        assert_eq!(refused, Error::InvalidTieBreaker { classes, position });
     }
 
     #[test]

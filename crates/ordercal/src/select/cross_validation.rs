@@ -2,12 +2,11 @@
 
 use rayon::prelude::*;
 
-use super::folds::Folds;
-use super::tally::Tally;
-use crate::calibrate::{Method, apply};
-use crate::data::Dataset;
+use crate::data::{Dataset, Folds};
 use crate::error::{Error, Result};
-use crate::traits::Watch;
+use crate::models::apply;
+use crate::registry::Method;
+use crate::watch::{FitCounter, Watch};
 
 /// How a method does on rows it has not seen.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,9 +65,9 @@ pub fn choose(
     watch: &dyn Watch,
 ) -> Result<Choice> {
     if candidates.is_empty() {
-        return Err(Error::InvalidParameter {
-            name: "candidates",
-            value: "none".to_owned(),
+        return Err(Error::InvalidArgument {
+            argument: "candidates",
+            found: "none".to_owned(),
             expected: "at least one method",
         });
     }
@@ -80,7 +79,7 @@ pub fn choose(
         });
     }
     candidates.iter().try_for_each(Method::validate)?;
-    let tally = Tally::new(candidates.len() * folds.count(), watch);
+    let counter = FitCounter::new(candidates.len() * folds.count(), watch);
     let mut scores = vec![
         Score {
             nll: 0.0,
@@ -99,13 +98,13 @@ pub fn choose(
         let nlls = candidates
             .par_iter()
             .map(|method| {
-                let fitted = method.fit_watched(&kept, &tally)?;
+                let fitted = method.fit_watched(&kept, &counter)?;
                 let nll = if weight > 0.0 {
                     apply::mean_nll(&fitted.model, &held_out)
                 } else {
                     0.0
                 };
-                tally.finish(nll)?;
+                counter.finish(fitted.report.evaluations, nll)?;
                 Ok(nll)
             })
             .collect::<Result<Vec<f64>>>()?;
@@ -128,10 +127,10 @@ pub fn choose(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calibrate::{Ts, Uncalibrated, Vs};
     use crate::data::{ScoreKind, Scores};
+    use crate::methods::listed::{Ts, Uncalibrated, Vs};
     use crate::rng::Rng;
-    use crate::traits::{Progress, Unwatched};
+    use crate::watch::{Progress, Unwatched};
     use ndarray::Array2;
     use std::ops::ControlFlow;
     use std::sync::Mutex;

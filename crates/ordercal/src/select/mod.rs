@@ -18,12 +18,8 @@
 //! ```
 
 mod cross_validation;
-mod folds;
 mod search;
-mod space;
-pub(crate) mod tally;
 
+pub use crate::data::Folds;
 pub use cross_validation::{Choice, Score, choose, cross_validated_nll};
-pub use folds::Folds;
-pub use search::{Effort, Found, Ranked, Search, search};
-pub use space::space;
+pub use search::{Effort, Found, Ranked, Search, search, space};

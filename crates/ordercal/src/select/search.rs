@@ -6,14 +6,13 @@ use std::str::FromStr;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::folds::Folds;
-use super::space::{cheaper, space};
-use super::tally::Tally;
-use crate::calibrate::{Fitted, Method, MixtureModel, Model, UncalibratedModel, apply};
-use crate::data::Dataset;
+use crate::data::{Dataset, Folds};
 use crate::error::{Error, Result};
+use crate::methods::{FitReport, Fitted, uncalibrated_nll};
+use crate::models::{MixtureModel, Model, apply};
 use crate::optim::StopReason;
-use crate::traits::{FitReport, Watch};
+use crate::registry::Method;
+use crate::watch::{FitCounter, Watch};
 
 /// How hard to look for hyperparameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -37,11 +36,7 @@ impl FromStr for Effort {
             "none" => Ok(Self::None),
             "quick" => Ok(Self::Quick),
             "paper" => Ok(Self::Paper),
-            _ => Err(Error::InvalidParameter {
-                name: "search",
-                value: text.to_owned(),
-                expected: "none, quick or paper",
-            }),
+            _ => Err(Error::invalid("search", text, "none, quick or paper")),
         }
     }
 }
@@ -158,6 +153,21 @@ pub struct Ranked {
     pub nll: f64,
 }
 
+/// Every setting of a method that the paper's protocol would try: 1 to 3 hidden layers of equal width for
+/// the networks and `diag`, each with a few penalties; λ and μ for the ODIR methods. A method without
+/// such settings is its own and only candidate.
+///
+/// ```
+/// use ordercal::select::space;
+/// use ordercal::{Method, Oi, Ts};
+///
+/// assert_eq!(space(&Oi::default().into(), 10).len(), 7 * 3 * 3);
+/// assert_eq!(space(&Ts::default().into(), 10), [Method::from(Ts::default())]);
+/// ```
+pub fn space(method: &Method, classes: usize) -> Vec<Method> {
+    method.space(classes)
+}
+
 /// The candidates that get beyond the first, brief look; one in so many, but no fewer than [`FINALISTS`].
 const SURVIVORS: usize = 10;
 /// The candidates that see every fold.
@@ -187,8 +197,7 @@ pub fn search(
         Effort::None => vec![method.clone()],
         Effort::Quick | Effort::Paper => space(method, data.classes()),
     };
-    let own_folds = matches!(method, Method::Auto(_) | Method::AutoFree(_));
-    if candidates.len() == 1 && (search.folds.is_none() || own_folds) {
+    if candidates.len() == 1 && (search.folds.is_none() || method.own_folds()) {
         return Ok(Found {
             method: method.clone(),
             fitted: method.fit_watched(data, watch)?,
@@ -197,11 +206,12 @@ pub fn search(
     }
     let folds = search.deal(data)?;
     let race = Race::new(data, &folds, &candidates)?;
-    let (best, models, nlls) = match search.effort {
+    let outcome = match search.effort {
         Effort::None | Effort::Paper => race.everything(watch)?,
         Effort::Quick => race.halving(watch)?,
     };
-    let mut ranking: Vec<Ranked> = nlls
+    let mut ranking: Vec<Ranked> = outcome
+        .nlls
         .into_iter()
         .map(|(candidate, nll)| Ranked {
             method: candidates[candidate].clone(),
@@ -212,25 +222,34 @@ pub fn search(
     ranking.sort_by(|a, b| a.nll.total_cmp(&b.nll));
     let loss = ranking[0].nll;
     ranking.truncate(if candidates.len() > 1 { LISTED } else { 0 });
-    let model = Model::from(MixtureModel::average(models)?);
+    let model = Model::from(MixtureModel::average(outcome.models)?);
     let report = FitReport {
         iterations: candidates.len(),
-        evaluations: 0,
+        evaluations: outcome.evaluations,
         loss,
-        nll_before: apply::mean_nll(&UncalibratedModel::new(data.classes()), data),
+        nll_before: uncalibrated_nll(data),
         nll_after: apply::mean_nll(&model, data),
-        stop: StopReason::Converged,
+        stop: StopReason::AllFitted,
         notes: vec![format!("the average of {} fold models", folds.count())],
     };
     Ok(Found {
-        method: candidates[best].clone(),
+        method: candidates[outcome.best].clone(),
         fitted: Fitted { model, report },
         ranking,
     })
 }
 
-/// The winner, its fold models, and every finalist's NLL.
-type Verdict = (usize, Vec<Model>, Vec<(usize, f64)>);
+/// What a race came to.
+struct Outcome {
+    /// The winner.
+    best: usize,
+    /// Its model for each fold.
+    models: Vec<Model>,
+    /// The NLL of every finalist.
+    nlls: Vec<(usize, f64)>,
+    /// Passes over the data, of all fits.
+    evaluations: usize,
+}
 
 /// Candidates on folds.
 struct Race<'a> {
@@ -257,22 +276,22 @@ impl<'a> Race<'a> {
     }
 
     /// Every candidate on every fold.
-    fn everything(&self, watch: &dyn Watch) -> Result<Verdict> {
-        let tally = Tally::new(self.candidates.len() * self.parts.len(), watch);
+    fn everything(&self, watch: &dyn Watch) -> Result<Outcome> {
+        let counter = FitCounter::new(self.candidates.len() * self.parts.len(), watch);
         let all: Vec<usize> = (0..self.candidates.len()).collect();
-        let nlls = self.score(&all, &[], &tally)?;
-        self.crown(nlls, &tally)
+        let nlls = self.score(&all, &[], &counter)?;
+        self.crown(nlls, &counter)
     }
 
     /// Successive halving: the more promising, the more folds and steps.
-    fn halving(&self, watch: &dyn Watch) -> Result<Verdict> {
+    fn halving(&self, watch: &dyn Watch) -> Result<Outcome> {
         let count = self.candidates.len();
         let survivors = (count.div_ceil(SURVIVORS)).max(FINALISTS).min(count);
         let finalists = FINALISTS.min(survivors);
         let of = count + survivors + finalists * (self.parts.len() - 1);
-        let tally = Tally::new(of, watch);
-        let brief = self.run(&(0..count).collect::<Vec<_>>(), 0, true, &tally)?;
-        let full = self.run(&best_of(&brief, survivors), 0, false, &tally)?;
+        let counter = FitCounter::new(of, watch);
+        let brief = self.run(&(0..count).collect::<Vec<_>>(), 0, true, &counter)?;
+        let full = self.run(&best_of(&brief, survivors), 0, false, &counter)?;
         let chosen = best_of(&full, finalists);
         let first: Vec<f64> = chosen
             .iter()
@@ -282,8 +301,8 @@ impl<'a> Race<'a> {
                     .map_or(f64::NAN, |f| f.1)
             })
             .collect();
-        let nlls = self.score(&chosen, &first, &tally)?;
-        self.crown(nlls, &tally)
+        let nlls = self.score(&chosen, &first, &counter)?;
+        self.crown(nlls, &counter)
     }
 
     /// The mean NLL over all folds; `first` has those of fold 0 where they are known.
@@ -291,7 +310,7 @@ impl<'a> Race<'a> {
         &self,
         which: &[usize],
         first: &[f64],
-        tally: &Tally<'_>,
+        counter: &FitCounter<'_>,
     ) -> Result<Vec<(usize, f64)>> {
         let begin = usize::from(!first.is_empty());
         let share = |fold: usize| self.parts[fold].1.total_weight() / self.total;
@@ -300,7 +319,7 @@ impl<'a> Race<'a> {
             sum.1 += share(0) * nll;
         }
         for fold in begin..self.parts.len() {
-            let nlls = self.run(which, fold, false, tally)?;
+            let nlls = self.run(which, fold, false, counter)?;
             for (sum, (_, nll)) in sums.iter_mut().zip(nlls) {
                 sum.1 += share(fold) * nll;
             }
@@ -314,22 +333,22 @@ impl<'a> Race<'a> {
         which: &[usize],
         fold: usize,
         brief: bool,
-        tally: &Tally<'_>,
+        counter: &FitCounter<'_>,
     ) -> Result<Vec<(usize, f64)>> {
         let (kept, held_out) = &self.parts[fold];
         let fit = |&candidate: &usize| {
             let method = &self.candidates[candidate];
             let fitted = if brief {
-                cheaper(method).fit_watched(kept, tally)?
+                method.cheaper().fit_watched(kept, counter)?
             } else {
-                method.fit_watched(kept, tally)?
+                method.fit_watched(kept, counter)?
             };
             let nll = if held_out.total_weight() > 0.0 {
                 apply::mean_nll(&fitted.model, held_out)
             } else {
                 0.0
             };
-            tally.finish(nll)?;
+            counter.finish(fitted.report.evaluations, nll)?;
             Ok((candidate, nll))
         };
         which.par_iter().map(fit).collect()
@@ -337,14 +356,20 @@ impl<'a> Race<'a> {
 
     /// The best of all, fitted once more on every fold: keeping every candidate's models would take as much
     /// memory as there are candidates.
-    fn crown(&self, nlls: Vec<(usize, f64)>, tally: &Tally<'_>) -> Result<Verdict> {
+    fn crown(&self, nlls: Vec<(usize, f64)>, counter: &FitCounter<'_>) -> Result<Outcome> {
         let best = best_of(&nlls, 1)[0];
-        let models = self
+        let fitted = self
             .parts
             .par_iter()
-            .map(|(kept, _)| Ok(self.candidates[best].fit_watched(kept, tally)?.model))
-            .collect::<Result<Vec<Model>>>()?;
-        Ok((best, models, nlls))
+            .map(|(kept, _)| self.candidates[best].fit_watched(kept, counter))
+            .collect::<Result<Vec<Fitted>>>()?;
+        let again: usize = fitted.iter().map(|f| f.report.evaluations).sum();
+        Ok(Outcome {
+            best,
+            models: fitted.into_iter().map(|f| f.model).collect(),
+            nlls,
+            evaluations: counter.evaluations() + again,
+        })
     }
 }
 

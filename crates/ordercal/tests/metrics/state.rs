@@ -104,7 +104,7 @@ fn a_smooth_error_below_the_grids_reach_is_within_its_bound() {
     let mut state = MetricState::new(2, MetricOptions::default()).expect("options");
     state.update(&predictions).expect("rows");
     let estimate = state.finalize().expect("rows")[&Metric::SmEce];
-    let exact = metrics::sm_ece(&predictions);
+    let exact = metrics::sm_ece(&predictions, &MetricOptions::default()).expect("options");
     assert!(
         exact < 1.0 / 64.0 && estimate.error_bound > 0.0,
         "{exact} {estimate:?}"

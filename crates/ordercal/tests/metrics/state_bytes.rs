@@ -18,7 +18,7 @@ const WEIGHT: usize = 56;
 const HITS: usize = 72;
 const NLL: usize = 104;
 const BRIER: usize = 120;
-/// The first table: 15 bits, then the filled cells with rows, weight, confidence and hits.
+/// The first table: 15 bits, then the filled bins with rows, weight, confidence and hits.
 const TOP: usize = 136;
 
 fn bytes() -> Vec<u8> {
@@ -108,7 +108,7 @@ fn a_header_that_promises_more_than_there_is_allocates_nothing() {
         "it is cut short",
     );
     refused(&changed(BINS, &u32::MAX.to_le_bytes()), "it is cut short");
-    // `marginal_ce` said to be kept and not there: other sums are taken for its cells.
+    // `marginal_ce` said to be kept and not there: other sums are read as its bins.
     let without = MetricState::from_bytes(&changed(FLAGS, &3_u16.to_le_bytes()));
     assert!(matches!(without, Err(Error::InvalidState { .. })));
 }
@@ -140,25 +140,25 @@ fn rows_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn a_bit_beyond_the_last_cell_is_refused() {
+fn a_bit_beyond_the_last_bin_is_refused() {
     let last = bytes()[TOP + 1];
     refused(
         &changed(TOP + 1, &[last | 0x80]),
-        "a cell beyond the last is marked as filled",
+        "a bin beyond the last is marked as filled",
     );
 }
 
 #[test]
-fn a_filled_cell_without_rows_is_refused() {
+fn a_filled_bin_without_rows_is_refused() {
     refused(
         &changed(TOP + 2, &0_u64.to_le_bytes()),
-        "a cell is marked as filled and is empty",
+        "a bin is marked as filled but is empty",
     );
 }
 
 #[test]
-fn a_cell_whose_sums_do_not_fit_is_refused() {
-    let reason = "the sums of a cell do not fit each other";
+fn a_bin_whose_sums_contradict_is_refused() {
+    let reason = "the sums of a bin contradict each other";
     for sum in 0..2 {
         refused(&negated(TOP + 2 + 8 + 16 * sum), reason);
     }
@@ -184,7 +184,7 @@ fn a_grid_that_does_not_fit_is_refused() {
     let bytes = bytes();
     // The last node ends the bytes: 16 of the residual, 16 of the weight.
     let weight = bytes.len() - 16;
-    let reason = "the sums of a grid node do not fit each other";
+    let reason = "the sums of a grid node contradict each other";
     refused(&negated(weight), reason);
     refused(&changed(weight - 16, &i128::MIN.to_le_bytes()), reason);
     let value = i128::from_le_bytes(bytes[weight..].try_into().expect("16 bytes"));

@@ -1,11 +1,11 @@
-//! A state as bytes and back, with everything checked on the way back.
+//! The byte format of states; everything is checked when a state is read.
 //!
 //! All numbers are little-endian.
 //!
 //! | bytes | |
 //! |---|---|
 //! | 8 | `ordcalMS` |
-//! | 2, 2 | version 1; flags: 1 `marginal_ce` is kept, 2 all weights were whole |
+//! | 2, 2 | version 1; flags: 1 `marginal_ce` is kept, 2 all weights were integers |
 //! | 4, 4, 4 | classes, bins, k of top-k |
 //! | 8, 8 | norm, clip, as floats |
 //! | 8, 8 | rows; rows whose label has probability 0 |
@@ -13,32 +13,36 @@
 //! | tables | top label, class-wise, left-closed, fine, and if kept marginal |
 //! | a grid | residuals and weights |
 //!
-//! A table is one bit for every cell, set if it is not empty, and 56 bytes for every set bit: rows, weight,
-//! confidence, hits. The grid likewise, with 32 bytes for every node. So the length of the bytes bounds
-//! what they can make a reader allocate.
+//! A table is one bit for every bin, set if the bin is not empty, and 56 bytes for every set bit: rows,
+//! weight, confidence, hits. The grid likewise, with 32 bytes for every node. So a reader never allocates
+//! more than a small multiple of the length of its input.
 
+use super::bins::{FineBins, FixedBinSum};
 use super::fixed::Fixed;
-use super::table::{Cell, Scale};
 use super::{GRID, MAX_ROWS, MAX_WEIGHT, MetricState, NLL_LIMIT};
 use crate::error::{Error, Result};
-use crate::metrics::metric::MetricOptions;
+use crate::metrics::MetricOptions;
 
 const MAGIC: &[u8; 8] = b"ordcalMS";
 const VERSION: u16 = 1;
 const MARGINAL: u16 = 1;
-const WHOLE: u16 = 2;
+const INTEGER_WEIGHTS: u16 = 2;
 
 impl MetricState {
-    /// The state as bytes: the same state is always the same bytes.
+    /// Serialises the state; equal states give equal bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         out.extend(MAGIC);
         out.extend(VERSION.to_le_bytes());
         let marginal = if self.has_marginal() { MARGINAL } else { 0 };
-        let whole = if self.whole { WHOLE } else { 0 };
-        out.extend((marginal | whole).to_le_bytes());
+        let integer_weights = if self.integer_weights {
+            INTEGER_WEIGHTS
+        } else {
+            0
+        };
+        out.extend((marginal | integer_weights).to_le_bytes());
         for number in [self.classes, self.options.bins, self.options.top_k] {
-            // All three were checked to fit when the state was made.
+            // All three were checked to fit when the state was created.
             out.extend((number as u32).to_le_bytes());
         }
         out.extend(self.options.norm.to_le_bytes());
@@ -55,10 +59,10 @@ impl MetricState {
             out.extend(sum.to_le_bytes());
         }
         for table in self.tables() {
-            write_bits(&mut out, table.iter().map(|cell| cell.rows > 0));
-            for cell in table.iter().filter(|cell| cell.rows > 0) {
-                out.extend(cell.rows.to_le_bytes());
-                for sum in [cell.weight, cell.confidence, cell.hits] {
+            write_bits(&mut out, table.iter().map(|bin| bin.rows > 0));
+            for bin in table.iter().filter(|bin| bin.rows > 0) {
+                out.extend(bin.rows.to_le_bytes());
+                for sum in [bin.weight, bin.confidence, bin.hits] {
                     out.extend(sum.to_le_bytes());
                 }
             }
@@ -73,13 +77,13 @@ impl MetricState {
         out
     }
 
-    /// The state that [`to_bytes`](Self::to_bytes) wrote.
+    /// Reads a state that [`to_bytes`](Self::to_bytes) wrote.
     ///
     /// # Errors
     /// If the bytes are not such a state: another format or version, cut short or too long, options out
-    /// of range, or sums that no rows could have given.
+    /// of range, or sums that no rows could have produced.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let mut input = Input(bytes);
+        let mut input = ByteReader(bytes);
         if input.take::<8>() != Ok(*MAGIC) {
             return invalid("it does not begin with `ordcalMS`");
         }
@@ -87,7 +91,7 @@ impl MetricState {
             return invalid("its version is not known; it was written by another release");
         }
         let flags = u16::from_le_bytes(input.take()?);
-        if flags & !(MARGINAL | WHOLE) != 0 {
+        if flags & !(MARGINAL | INTEGER_WEIGHTS) != 0 {
             return invalid("it has flags that are not known");
         }
         let [classes, bins, top_k] = [input.length()?, input.length()?, input.length()?];
@@ -97,11 +101,11 @@ impl MetricState {
             norm: f64::from_le_bytes(input.take()?),
             clip: f64::from_le_bytes(input.take()?),
         };
-        // Nothing is allocated before there are enough bytes for the bits of every cell.
+        // Allocate only if there are enough bytes for the bits of every bin.
         let per_class = if flags & MARGINAL == 0 {
             2 * bins
         } else {
-            2 * bins + Scale::CLASS.len()
+            2 * bins + FineBins::CLASS.len()
         };
         if classes.saturating_mul(per_class) / 8 > input.0.len() {
             return invalid("it is cut short");
@@ -113,7 +117,7 @@ impl MetricState {
         if flags & MARGINAL != 0 {
             state = state.with_marginal().map_err(refused)?;
         }
-        state.whole = flags & WHOLE != 0;
+        state.integer_weights = flags & INTEGER_WEIGHTS != 0;
         state.rows = u64::from_le_bytes(input.take()?);
         state.impossible = u64::from_le_bytes(input.take()?);
         state.weight = input.sum()?;
@@ -122,15 +126,15 @@ impl MetricState {
         state.nll = input.sum()?;
         state.brier = input.sum()?;
         for table in state.tables_mut() {
-            for cell in input.bits(table.len())? {
-                table[cell] = Cell {
+            for bin in input.bits(table.len())? {
+                table[bin] = FixedBinSum {
                     rows: u64::from_le_bytes(input.take()?),
                     weight: input.sum()?,
                     confidence: input.sum()?,
                     hits: input.sum()?,
                 };
-                if table[cell].rows == 0 {
-                    return invalid("a cell is marked as filled and is empty");
+                if table[bin].rows == 0 {
+                    return invalid("a bin is marked as filled but is empty");
                 }
             }
         }
@@ -145,13 +149,13 @@ impl MetricState {
         Ok(state)
     }
 
-    fn tables(&self) -> impl Iterator<Item = &Vec<Cell>> {
+    fn tables(&self) -> impl Iterator<Item = &Vec<FixedBinSum>> {
         [&self.top, &self.classwise, &self.left_closed, &self.fine]
             .into_iter()
             .chain(&self.marginal)
     }
 
-    fn tables_mut(&mut self) -> impl Iterator<Item = &mut Vec<Cell>> {
+    fn tables_mut(&mut self) -> impl Iterator<Item = &mut Vec<FixedBinSum>> {
         [
             &mut self.top,
             &mut self.classwise,
@@ -162,7 +166,7 @@ impl MetricState {
         .chain(&mut self.marginal)
     }
 
-    /// Refuses sums that no rows could have given.
+    /// Refuses sums that no rows could have produced.
     fn check(&self) -> Result<()> {
         let weight = self.weight;
         if !(0..=MAX_WEIGHT).contains(&weight) {
@@ -179,7 +183,7 @@ impl MetricState {
         let counted: u64 = self
             .top
             .iter()
-            .fold(0, |sum, cell| sum.saturating_add(cell.rows));
+            .fold(0, |sum, bin| sum.saturating_add(bin.rows));
         if self.rows > MAX_ROWS || counted > self.rows || (counted == 0) != (weight == 0) {
             return invalid("its rows do not fit its weight");
         }
@@ -192,20 +196,20 @@ impl MetricState {
             .chain(
                 self.marginal
                     .iter()
-                    .flat_map(|cells| cells.chunks(Scale::CLASS.len())),
+                    .flat_map(|bins| bins.chunks(FineBins::CLASS.len())),
             );
         for group in groups {
-            let mut sum = Cell::default();
-            for cell in group {
-                let fits = (0..=weight).contains(&cell.weight)
-                    && (0..=cell.weight).contains(&cell.hits)
+            let mut sum = FixedBinSum::default();
+            for bin in group {
+                let fits = (0..=weight).contains(&bin.weight)
+                    && (0..=bin.weight).contains(&bin.hits)
                     // Probabilities may exceed 1 by the tolerance of their sum.
-                    && (0..=cell.weight + cell.weight / 64).contains(&cell.confidence);
+                    && (0..=bin.weight + bin.weight / 64).contains(&bin.confidence);
                 if !fits {
-                    return invalid("the sums of a cell do not fit each other");
+                    return invalid("the sums of a bin contradict each other");
                 }
-                sum.rows = sum.rows.saturating_add(cell.rows);
-                sum.weight = sum.weight.saturating_add(cell.weight);
+                sum.rows = sum.rows.saturating_add(bin.rows);
+                sum.weight = sum.weight.saturating_add(bin.weight);
             }
             if sum.rows != counted || sum.weight != weight {
                 return invalid("a table does not hold all rows");
@@ -213,11 +217,11 @@ impl MetricState {
         }
         let mut on_grid: Fixed = 0;
         for (&residual, &share) in self.residual.iter().zip(&self.density) {
-            // A share below the last place is dropped from either, one row at a time.
+            // Each row's residual and weight are truncated by less than one unit.
             let slack = Fixed::from(counted);
             let largest = share.saturating_add(share / 64).saturating_add(slack);
             if !(0..=weight).contains(&share) || residual.unsigned_abs() > largest.unsigned_abs() {
-                return invalid("the sums of a grid node do not fit each other");
+                return invalid("the sums of a grid node contradict each other");
             }
             on_grid = on_grid.saturating_add(share);
         }
@@ -248,10 +252,10 @@ fn write_bits(out: &mut Vec<u8>, bits: impl Iterator<Item = bool>) {
     }
 }
 
-/// What is left to read.
-struct Input<'a>(&'a [u8]);
+/// The bytes that are left to read.
+struct ByteReader<'a>(&'a [u8]);
 
-impl Input<'_> {
+impl ByteReader<'_> {
     fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
         let Some((head, rest)) = self.0.split_first_chunk::<N>() else {
             return invalid("it is cut short");
@@ -268,15 +272,15 @@ impl Input<'_> {
         Ok(Fixed::from_le_bytes(self.take()?))
     }
 
-    /// The places of the set bits among `count`.
+    /// The indices of the set bits among `count`.
     fn bits(&mut self, count: usize) -> Result<Vec<usize>> {
         let Some((head, rest)) = self.0.split_at_checked(count.div_ceil(8)) else {
             return invalid("it is cut short");
         };
         self.0 = rest;
-        let is_set = |place: &usize| head[place / 8] >> (place % 8) & 1 == 1;
-        if (count..head.len() * 8).any(|place| is_set(&place)) {
-            return invalid("a cell beyond the last is marked as filled");
+        let is_set = |index: &usize| head[index / 8] >> (index % 8) & 1 == 1;
+        if (count..head.len() * 8).any(|index| is_set(&index)) {
+            return invalid("a bin beyond the last is marked as filled");
         }
         Ok((0..count).filter(is_set).collect())
     }

@@ -1,7 +1,6 @@
-//! Sums that do not depend on the order of their terms.
+//! Fixed-point numbers, whose sums do not depend on the order of the terms as floating-point sums do.
 //!
-//! Sums of floating-point numbers depend on the order; sums of integers do not. Every term is rounded once
-//! to a multiple of 2⁻⁷² and added in 128 bits, which hold sums up to 2⁵⁵ without a carry getting lost.
+//! Every term is rounded once to a multiple of 2⁻⁷² and added in 128 bits, which hold sums below 2⁵⁵.
 
 /// A number in multiples of 2⁻⁷².
 pub(super) type Fixed = i128;
@@ -11,8 +10,8 @@ pub(super) const ONE: Fixed = 1 << 72;
 
 const SCALE: f64 = (1_u128 << 72) as f64;
 
-/// Probabilities are rounded to this many binary places before anything else is done with them.
-const PLACES: u32 = 51;
+/// Probabilities are rounded to multiples of 2^−`UNIT_BITS` first.
+const UNIT_BITS: u32 = 51;
 const TWO: f64 = 2.0;
 
 /// A number as a multiple of 2⁻⁷², rounded towards 0; exact if it is 0 or at least 2⁻²⁰.
@@ -25,18 +24,18 @@ pub(super) fn float(value: Fixed) -> f64 {
     value as f64 / SCALE
 }
 
-/// A probability in multiples of 2⁻⁵¹, rounded to nearest: at 2 to 4, those are the last places of a float.
+/// A probability in units of 2⁻⁵¹, rounded to nearest: the spacing of the floats between 2 and 4.
 #[inline(always)]
-pub(super) fn places(p: f64) -> u64 {
+pub(super) fn to_units(p: f64) -> u64 {
     (p + TWO).to_bits() - TWO.to_bits()
 }
 
-/// A sum of [`places`] as a multiple of 2⁻⁷².
-pub(super) fn from_places(sum: u64) -> Fixed {
-    Fixed::from(sum) << (72 - PLACES)
+/// A sum of [`to_units`] as a multiple of 2⁻⁷².
+pub(super) fn from_units(sum: u64) -> Fixed {
+    Fixed::from(sum) << (72 - UNIT_BITS)
 }
 
-/// weight · p, where p is rounded to its places first, so that a weight of 1 adds what no weight does.
+/// weight · p, with p rounded as in [`to_units`], so that weights of 1 give the same sums as no weights.
 pub(super) fn weighted(weight: f64, p: f64) -> Fixed {
     fixed(weight * ((p + TWO) - TWO))
 }
@@ -51,12 +50,12 @@ mod tests {
         let mut rng = Rng::new(31);
         for _ in 0..10_000 {
             let p = rng.uniform() * 10_f64.powi(-(rng.below(20) as i32));
-            assert_eq!(from_places(places(p)), weighted(1.0, p));
+            assert_eq!(from_units(to_units(p)), weighted(1.0, p));
             assert_eq!(2 * weighted(1.0, p), weighted(2.0, p));
             assert!((float(weighted(1.0, p)) - p).abs() <= 2.3e-16);
         }
         for p in [0.0, 1.0, 1.000_5] {
-            assert!((float(from_places(places(p))) - p).abs() < 1e-15);
+            assert!((float(from_units(to_units(p))) - p).abs() < 1e-15);
         }
         assert_eq!(fixed(1.0), ONE);
         assert!((float(fixed(745.2) * 1_000_000) - 745.2e6).abs() < 1e-6);

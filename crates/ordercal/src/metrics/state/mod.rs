@@ -1,60 +1,59 @@
-//! Metrics of data that is never in one place: states that are filled apart, merged and read.
+//! Mergeable states: metrics of data that is spread over batches, files or machines.
 
+mod bins;
 mod bytes;
 mod estimate;
 mod fixed;
-mod table;
 
-use fixed::{Fixed, ONE, fixed, from_places, places, weighted};
+use bins::{FineBins, FixedBinSum};
+use fixed::{Fixed, ONE, fixed, from_units, to_units, weighted};
 use rayon::prelude::*;
-use table::{Cell, Scale};
 
 use super::binning::{edge, equal_width_bin, left_closed_bin};
-use super::metric::MetricOptions;
+use super::options::MetricOptions;
 use super::predictions::Predictions;
-use super::scoring::nll_limit;
 use super::smooth;
 use crate::error::{Error, Result};
 use crate::math::simd::vectorized;
 
 pub use estimate::Estimate;
 
-/// Weights must be within 2^±this, or 0.
+/// Positive weights must be within 2^±`WEIGHT_EXPONENT`.
 const WEIGHT_EXPONENT: i32 = 40;
-/// The weights of a state's rows add up to at most this.
+/// The largest total weight of a state.
 const MAX_WEIGHT: Fixed = ONE << 44;
-/// Rows of weight 0 count here, so this is not implied by the weights.
+/// The largest number of rows of a state, those of weight 0 included.
 const MAX_ROWS: u64 = 1 << 60;
-/// A row's negative log-likelihood above this counts as infinite.
+/// A negative log-likelihood above this counts as infinite.
 const NLL_LIMIT: f64 = 1024.0;
-/// The intervals of the grid that keeps residuals for the smooth error: 8 in each of the coarsest grid's.
+/// The number of intervals of the residual grid of `sm_ece`: 8 for each interval of relplot's coarsest grid.
 const GRID: usize = 8000;
-/// Rows whose probabilities can be summed in 64 bits.
-const RUN: usize = 2048;
-/// Batches with fewer cells are not worth a second thread.
+/// The number of rows whose probabilities, in units of 2⁻⁵¹, can be summed in 64 bits.
+const BLOCK_ROWS: usize = 2048;
+/// Batches with fewer cells (rows × classes) are added by a single thread.
 const PARALLEL_CELLS: usize = 1 << 16;
 
-/// Sums from which every metric can be computed, for rows that are spread over batches, files or machines.
+/// Sums from which every metric can be computed, for data spread over batches, files or machines.
 ///
-/// Fill states with [`update`](Self::update), [`merge`](Self::merge) them, read the metrics with
-/// [`finalize`](Self::finalize); [`to_bytes`](Self::to_bytes) and [`from_bytes`](Self::from_bytes) carry a
-/// state from one place to another. Its size depends on the classes and the bins, never on the rows.
+/// Add rows with [`update`](Self::update), [`merge`](Self::merge) states, and read the metrics with
+/// [`finalize`](Self::finalize); [`to_bytes`](Self::to_bytes) and [`from_bytes`](Self::from_bytes) serialise
+/// a state. Its size depends on the classes and the bins, not on the rows.
 ///
-/// All sums are integers (multiples of 2⁻⁷²), so a state depends on which rows went in and on nothing
-/// else: any split into batches, merged in any order, gives the same bytes.
+/// All sums are fixed-point numbers (multiples of 2⁻⁷²), so addition is associative: any split of the rows
+/// into batches, merged in any order, gives the same bytes.
 ///
-/// `accuracy`, `top5`, `nll`, `brier`, `ece`, `mce`, `classwise_ece` and `classwise_ece_sum` are what the
-/// rows themselves give. The others need rows in order of confidence, and a state keeps bounded stand-ins:
-/// - `adaptive_ece`, `debiased_ece` and `ks`: sums over 7682 fixed cells of the confidence, each at most
-///   1/128 as wide as its distance to 0 or 1. Bins begin and end at cells.
-/// - `sm_ece`: residuals on a grid of 8000 intervals, from which the smooth error is exact if it is above
-///   1/64, because its own grid is then coarser.
-/// - `marginal_ce`: 482 cells for each class, 1/8 as wide as their distance to 0 or 1. It takes 30 KB per
-///   class and more time than everything else, so it is kept [if asked for](Self::with_marginal).
+/// Metrics that are [exactly mergeable](super::Metric::is_exactly_mergeable) have the value that the rows
+/// give. The others need the rows in order of confidence, which a state approximates:
+/// - `adaptive_ece`, `debiased_ece` and `ks`: sums over 7682 fine bins of the confidence, each at most 1/128
+///   as wide as its distance to 0 or 1. Equal-mass bins begin and end at fine bins.
+/// - `sm_ece`: residuals on a grid of 8000 intervals. The value is exact if it is above 1/64, because
+///   relplot's grid is then coarser.
+/// - `marginal_ce`: 482 fine bins for each class, 1/8 as wide as their distance to 0 or 1. They take 30 KB per
+///   class and more time than everything else, so they are [optional](Self::with_marginal).
 ///
 /// [`finalize`](Self::finalize) gives each such value with a bound on its distance to the exact one.
 ///
-/// Weights must be 0 or within 2^±40, and add up to at most 2⁴⁴. A row whose negative log-likelihood is
+/// Weights must be 0 or within 2^±40, with a total of at most 2⁴⁴. A row whose negative log-likelihood is
 /// above 1024 counts as one whose label has probability 0.
 ///
 /// ```
@@ -78,80 +77,83 @@ pub struct MetricState {
     rows: u64,
     /// Rows with a positive weight whose label has probability 0.
     impossible: u64,
-    /// Whether every weight was a whole number.
-    whole: bool,
+    /// Whether every weight was an integer.
+    integer_weights: bool,
     weight: Fixed,
     hits: Fixed,
     top_k_hits: Fixed,
     nll: Fixed,
     brier: Fixed,
     /// Equal-width bins of the top label.
-    top: Vec<Cell>,
+    top: Vec<FixedBinSum>,
     /// Equal-width bins, class by class.
-    classwise: Vec<Cell>,
+    classwise: Vec<FixedBinSum>,
     /// Left-closed bins, class by class.
-    left_closed: Vec<Cell>,
-    /// Fine cells of the top label.
-    fine: Vec<Cell>,
-    /// Fine cells of every class, if kept.
-    marginal: Option<Vec<Cell>>,
-    /// Residuals on a grid.
+    left_closed: Vec<FixedBinSum>,
+    /// Fine bins of the top label.
+    fine: Vec<FixedBinSum>,
+    /// Fine bins, class by class, if kept.
+    marginal: Option<Vec<FixedBinSum>>,
+    /// Σ weight · (confidence − hit) on the nodes of a grid.
     residual: Vec<Fixed>,
-    /// Weights on the same grid.
+    /// Σ weight on the nodes of the same grid.
     density: Vec<Fixed>,
 }
 
 impl MetricState {
-    /// The most cells a table may have: classes × bins, or × 482 with `marginal_ce`.
-    pub const MAX_CELLS: usize = 1 << 24;
+    /// The largest allowed number of bins of all classes together; with `marginal_ce` a class has 482.
+    pub const MAX_BINS: usize = 1 << 24;
 
     /// A state without rows.
     ///
     /// # Errors
     /// If an option is out of range, there are fewer than two classes, or classes × bins is above
-    /// [`MAX_CELLS`](Self::MAX_CELLS).
+    /// [`MAX_BINS`](Self::MAX_BINS).
     pub fn new(classes: usize, options: MetricOptions) -> Result<Self> {
         options.validate()?;
         if classes < 2 {
             return Err(Error::TooFewClasses { classes });
         }
-        check_cells(classes, options.bins)?;
+        check_bins(classes, options.bins)?;
         let bins = options.bins;
         Ok(Self {
             options,
             classes,
             rows: 0,
             impossible: 0,
-            whole: true,
+            integer_weights: true,
             weight: 0,
             hits: 0,
             top_k_hits: 0,
             nll: 0,
             brier: 0,
-            top: vec![Cell::default(); bins],
-            classwise: vec![Cell::default(); classes * bins],
-            left_closed: vec![Cell::default(); classes * bins],
-            fine: vec![Cell::default(); Scale::TOP.len()],
+            top: vec![FixedBinSum::default(); bins],
+            classwise: vec![FixedBinSum::default(); classes * bins],
+            left_closed: vec![FixedBinSum::default(); classes * bins],
+            fine: vec![FixedBinSum::default(); FineBins::TOP.len()],
             marginal: None,
             residual: vec![0; GRID + 1],
             density: vec![0; GRID + 1],
         })
     }
 
-    /// Keeps what `marginal_ce` needs, too. Only of use before the first row.
+    /// The same state with the sums that `marginal_ce` needs.
     ///
     /// # Errors
-    /// If there are too many classes for it, or rows have been taken in already.
+    /// If there are too many classes, or rows have been added already.
     pub fn with_marginal(mut self) -> Result<Self> {
         if self.rows > 0 {
             return Err(Error::InvalidParameter {
                 name: "marginal",
-                value: format!("asked for after {} rows", self.rows),
-                expected: "to be asked for before the first row",
+                value: format!("requested after {} rows", self.rows),
+                expected: "a request before the first row",
             });
         }
-        check_cells(self.classes, Scale::CLASS.len())?;
-        self.marginal = Some(vec![Cell::default(); self.classes * Scale::CLASS.len()]);
+        check_bins(self.classes, FineBins::CLASS.len())?;
+        self.marginal = Some(vec![
+            FixedBinSum::default();
+            self.classes * FineBins::CLASS.len()
+        ]);
         Ok(self)
     }
 
@@ -160,12 +162,12 @@ impl MetricState {
         self.classes
     }
 
-    /// How many rows were taken in, whatever their weights.
+    /// The number of rows added, whatever their weights.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// The options the metrics are computed with.
+    /// The parameters of the metrics.
     pub fn options(&self) -> &MetricOptions {
         &self.options
     }
@@ -175,11 +177,11 @@ impl MetricState {
         self.marginal.is_some()
     }
 
-    /// Takes in a batch of rows.
+    /// Adds a batch of rows.
     ///
     /// # Errors
     /// If the batch has another number of classes, or weights that are out of range; the state is then
-    /// as it was.
+    /// unchanged.
     pub fn update(&mut self, batch: &Predictions<'_>) -> Result<()> {
         if batch.classes() != self.classes {
             return Err(Error::WrongClasses {
@@ -198,7 +200,7 @@ impl MetricState {
             self.add_rows(batch, 0..rows);
             return Ok(());
         }
-        // Integers add up to the same whatever the parts, so there may be as many parts as threads.
+        // Fixed-point addition is associative, so the number of parts does not change the sums.
         let part = rows.div_ceil(threads);
         let parts: Vec<Self> = (0..threads)
             .into_par_iter()
@@ -217,11 +219,11 @@ impl MetricState {
         Ok(())
     }
 
-    /// Takes in all rows of another state.
+    /// Adds all rows of another state.
     ///
     /// # Errors
-    /// If the classes, the options or what is kept differ, or both together are too heavy; the state is
-    /// then as it was.
+    /// If the classes or the options differ, only one of the two keeps `marginal_ce`, or the total weight is
+    /// too large; the state is then unchanged.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         let mismatch =
             |what, left: String, right: String| Err(Error::StateMismatch { what, left, right });
@@ -264,7 +266,7 @@ impl MetricState {
     }
 
     fn absorb(&mut self, other: &Self) {
-        fn add_cells(target: &mut [Cell], source: &[Cell]) {
+        fn add_bins(target: &mut [FixedBinSum], source: &[FixedBinSum]) {
             for (target, source) in target.iter_mut().zip(source) {
                 target.merge(source);
             }
@@ -276,39 +278,39 @@ impl MetricState {
         }
         self.rows += other.rows;
         self.impossible += other.impossible;
-        self.whole &= other.whole;
+        self.integer_weights &= other.integer_weights;
         self.weight += other.weight;
         self.hits += other.hits;
         self.top_k_hits += other.top_k_hits;
         self.nll += other.nll;
         self.brier += other.brier;
-        add_cells(&mut self.top, &other.top);
-        add_cells(&mut self.classwise, &other.classwise);
-        add_cells(&mut self.left_closed, &other.left_closed);
-        add_cells(&mut self.fine, &other.fine);
+        add_bins(&mut self.top, &other.top);
+        add_bins(&mut self.classwise, &other.classwise);
+        add_bins(&mut self.left_closed, &other.left_closed);
+        add_bins(&mut self.fine, &other.fine);
         if let (Some(target), Some(source)) = (&mut self.marginal, &other.marginal) {
-            add_cells(target, source);
+            add_bins(target, source);
         }
         add(&mut self.residual, &other.residual);
         add(&mut self.density, &other.density);
     }
 
     fn add_rows(&mut self, batch: &Predictions<'_>, rows: std::ops::Range<usize>) {
-        let mut scratch = Scratch {
+        let mut buffers = RowBuffers {
             probs: vec![0.0; self.classes],
             totals: vec![0; self.classes],
             listed: Vec::new(),
         };
-        // Emptying the totals costs as much as a few rows: not for batches of one.
+        // Adding the class totals to the bins costs as much as a few rows: not worth it for tiny batches.
         let in_bulk = batch.weights().is_none() && rows.len() >= 16;
         let mut start = rows.start;
         while start < rows.end {
-            let end = rows.end.min(start + RUN);
+            let end = rows.end.min(start + BLOCK_ROWS);
             for row in start..end {
-                self.add_row(batch, row, in_bulk, &mut scratch);
+                self.add_row(batch, row, in_bulk, &mut buffers);
             }
             if in_bulk {
-                self.empty_totals((end - start) as u64, &mut scratch.totals);
+                self.add_class_totals((end - start) as u64, &mut buffers.totals);
             }
             start = end;
         }
@@ -319,7 +321,7 @@ impl MetricState {
         batch: &Predictions<'_>,
         row: usize,
         in_bulk: bool,
-        scratch: &mut Scratch,
+        buffers: &mut RowBuffers,
     ) {
         self.rows += 1;
         let w = batch.weights().map_or(1.0, |weights| weights[row]);
@@ -327,18 +329,18 @@ impl MetricState {
             return;
         }
         let weight = fixed(w);
-        let normaliser = batch.exponentials(row, &mut scratch.probs);
-        let stat = batch.row_stat(row, normaliser, &mut scratch.probs);
+        let normaliser = batch.exponentials(row, &mut buffers.probs);
+        let stat = batch.row_stat(row, normaliser, &mut buffers.probs);
         let confidence = weighted(w, stat.confidence);
         let hit = stat.hit();
 
-        self.whole &= w.fract() == 0.0;
+        self.integer_weights &= w.fract() == 0.0;
         self.weight += weight;
         self.hits += if hit { weight } else { 0 };
         let in_top_k = (stat.rank as usize) < self.options.top_k;
         self.top_k_hits += if in_top_k { weight } else { 0 };
         self.brier += fixed(w * stat.brier);
-        let nll = stat.nll.min(nll_limit(self.options.clip));
+        let nll = stat.nll.min(self.options.largest_nll());
         if nll <= NLL_LIMIT {
             self.nll += fixed(w * nll);
         } else {
@@ -346,7 +348,7 @@ impl MetricState {
         }
         let bin = equal_width_bin(stat.confidence, self.options.bins);
         self.top[bin].add(weight, confidence, hit);
-        self.fine[Scale::TOP.index(stat.confidence)].add(weight, confidence, hit);
+        self.fine[FineBins::TOP.index(stat.confidence)].add(weight, confidence, hit);
 
         let (node, fraction) = smooth::locate(stat.confidence, GRID);
         let residual = w * (stat.confidence - f64::from(u8::from(hit)));
@@ -357,18 +359,18 @@ impl MetricState {
 
         let label = batch.labels()[row] as usize;
         if in_bulk {
-            scale_and_add(&mut scratch.probs, normaliser.scale, &mut scratch.totals);
-            self.add_classes_in_bulk(label, scratch);
+            scale_and_add(&mut buffers.probs, normaliser.scale, &mut buffers.totals);
+            self.add_classes_in_bulk(label, buffers);
         } else {
-            for p in &mut scratch.probs {
+            for p in &mut buffers.probs {
                 *p *= normaliser.scale;
             }
-            self.add_classes(label, w, weight, &scratch.probs);
+            self.add_classes(label, w, weight, &buffers.probs);
         }
-        if let Some(cells) = &mut self.marginal {
-            for (class, &p) in scratch.probs.iter().enumerate() {
-                let cell = class * Scale::CLASS.len() + Scale::CLASS.index(p);
-                cells[cell].add(weight, weighted(w, p), class == label);
+        if let Some(kept) = &mut self.marginal {
+            for (class, &p) in buffers.probs.iter().enumerate() {
+                let bin = class * FineBins::CLASS.len() + FineBins::CLASS.index(p);
+                kept[bin].add(weight, weighted(w, p), class == label);
             }
         }
     }
@@ -391,18 +393,18 @@ impl MetricState {
         }
     }
 
-    /// With many classes nearly all probabilities are in the first bin: all are added to the class's total,
-    /// which becomes the first bin's, and the others are moved from there to where they belong.
-    fn add_classes_in_bulk(&mut self, label: usize, scratch: &mut Scratch) {
+    /// With many classes nearly all probabilities are in the first bin. So the total of each class goes to
+    /// its first bin, and the few probabilities outside it are moved from there to their bins.
+    fn add_classes_in_bulk(&mut self, label: usize, buffers: &mut RowBuffers) {
         let bins = self.options.bins;
-        // The edges of both schemes; the lower one decides which probabilities are looked at.
+        // The smaller of the first edges of the two binnings.
         let first_edge = edge(1, bins).min(edge(1, (bins - 1).max(1)));
-        scratch.listed.clear();
-        list_at_least(&scratch.probs, first_edge, &mut scratch.listed);
-        for &class in &scratch.listed {
+        buffers.listed.clear();
+        list_at_least(&buffers.probs, first_edge, &mut buffers.listed);
+        for &class in &buffers.listed {
             let class = class as usize;
-            let p = scratch.probs[class];
-            let confidence = from_places(places(p));
+            let p = buffers.probs[class];
+            let confidence = from_units(to_units(p));
             let first = class * bins;
             for (table, bin) in [
                 (&mut self.classwise, equal_width_bin(p, bins)),
@@ -410,23 +412,23 @@ impl MetricState {
             ] {
                 if bin > 0 {
                     table[first + bin].add(ONE, confidence, false);
-                    table[first].take_out(ONE, confidence);
+                    table[first].remove(ONE, confidence);
                 }
             }
         }
-        let p = scratch.probs[label];
+        let p = buffers.probs[label];
         let first = label * bins;
         self.classwise[first + equal_width_bin(p, bins)].hits += ONE;
         self.left_closed[first + left_closed_bin(p, bins)].hits += ONE;
     }
 
-    fn empty_totals(&mut self, rows: u64, totals: &mut [u64]) {
+    fn add_class_totals(&mut self, rows: u64, totals: &mut [u64]) {
         let bins = self.options.bins;
         for (class, total) in totals.iter_mut().enumerate() {
-            let part = Cell {
+            let part = FixedBinSum {
                 rows,
                 weight: Fixed::from(rows) * ONE,
-                confidence: from_places(std::mem::take(total)),
+                confidence: from_units(std::mem::take(total)),
                 hits: 0,
             };
             self.classwise[class * bins].merge(&part);
@@ -435,15 +437,16 @@ impl MetricState {
     }
 }
 
-struct Scratch {
+/// Buffers for the probabilities of a row and of a block of rows.
+struct RowBuffers {
     probs: Vec<f64>,
-    /// Sums of each class's probabilities, in their places.
+    /// The sum of each class's probabilities over the current block of rows, in units of 2⁻⁵¹.
     totals: Vec<u64>,
     listed: Vec<u32>,
 }
 
-fn check_cells(classes: usize, bins: usize) -> Result<()> {
-    if classes.saturating_mul(bins) > MetricState::MAX_CELLS {
+fn check_bins(classes: usize, bins: usize) -> Result<()> {
+    if classes.saturating_mul(bins) > MetricState::MAX_BINS {
         return Err(Error::InvalidParameter {
             name: "bins",
             value: format!("{bins} for each of {classes} classes"),
@@ -453,7 +456,7 @@ fn check_cells(classes: usize, bins: usize) -> Result<()> {
     Ok(())
 }
 
-/// Refuses weights that the sums cannot hold, and returns their total.
+/// Refuses weights out of range, and returns their total.
 fn check_weights(batch: &Predictions<'_>) -> Result<Fixed> {
     let Some(weights) = batch.weights() else {
         return Ok((batch.rows() as Fixed).saturating_mul(ONE));
@@ -470,21 +473,22 @@ fn check_weights(batch: &Predictions<'_>) -> Result<Fixed> {
 }
 
 vectorized! {
-    /// Turns exponentials into probabilities and adds those, in their places, to the totals.
+    /// Turns exponentials into probabilities and adds them, in units of 2⁻⁵¹, to the totals.
     fn scale_and_add(values: &mut [f64], scale: f64, totals: &mut [u64]) {
         for (value, total) in values.iter_mut().zip(totals) {
             let p = *value * scale;
             *value = p;
-            *total += places(p);
+            *total += to_units(p);
         }
     }
 }
 
 vectorized! {
-    /// Lists the places of the values that are at least as large as `limit`.
+    /// Lists the indices of the values that are at least `limit`.
     fn list_at_least(values: &[f64], limit: f64, listed: &mut Vec<u32>) {
-        const BLOCK: usize = 32;
-        for (block, values) in values.chunks(BLOCK).enumerate() {
+        // Without branches inside, the check of a whole chunk is vectorised; most chunks have none.
+        const CHUNK: usize = 32;
+        for (chunk, values) in values.chunks(CHUNK).enumerate() {
             let mut any = 0;
             for &value in values {
                 any |= u64::from(value >= limit);
@@ -492,7 +496,7 @@ vectorized! {
             if any != 0 {
                 for (place, &value) in values.iter().enumerate() {
                     if value >= limit {
-                        listed.push((block * BLOCK + place) as u32);
+                        listed.push((chunk * CHUNK + place) as u32);
                     }
                 }
             }

@@ -1,9 +1,15 @@
 //! The gradients of whole networks, and what training promises.
 
+use super::micro_batch::{MicroBatch, RowMajor, Transposed};
+use super::optimize::adam_step;
 use super::*;
 use crate::math::exp::multiplier_f64;
+use crate::nn::loss::{FreeTargets, Head, SortedTargets};
+use crate::nn::mlp::Shape;
 use crate::nn::mlp::tests::plain;
-use crate::traits::Unwatched;
+use crate::optim::adam::{AdamState, StepSettings};
+use crate::optim::{Adam, Lbfgs};
+use crate::watch::Unwatched;
 
 /// A small problem of either head, with weights and masked classes.
 fn problem(
@@ -32,11 +38,13 @@ fn problem(
         .iter()
         .map(|&n| rng.below(n as usize) as u32)
         .collect();
-    let sorted_head = |sorted| Head::Sorted {
-        sorted,
-        unit: 1.5,
-        label_ranks: labels.clone(),
-        possible: possible.clone(),
+    let sorted_head = |sorted| {
+        Head::Sorted(SortedTargets {
+            sorted,
+            unit: 1.5,
+            label_ranks: labels.clone(),
+            possible: possible.clone(),
+        })
     };
     let (inputs, head) = match wiring {
         0 => (sorted, sorted_head(None)),
@@ -55,7 +63,7 @@ fn problem(
                 })
                 .collect();
             let labels = labels.clone();
-            (inputs, Head::Free { scores, labels })
+            (inputs, Head::Free(FreeTargets { scores, labels }))
         }
     };
     NetworkLoss {
@@ -78,12 +86,12 @@ fn slow(loss: &NetworkLoss, widths: &[usize], params: &[f64]) -> f64 {
                 .collect();
             let z = plain(widths, params, &input);
             let (logits, label): (Vec<f64>, usize) = match &loss.head {
-                Head::Sorted {
+                Head::Sorted(SortedTargets {
                     sorted,
                     unit,
                     label_ranks,
                     possible,
-                } => {
+                }) => {
                     let y = &sorted.as_ref().unwrap_or(&loss.inputs)[row * classes..][..classes];
                     let n = possible[row] as usize;
                     let mut logits = vec![0.0; n];
@@ -93,7 +101,7 @@ fn slow(loss: &NetworkLoss, widths: &[usize], params: &[f64]) -> f64 {
                     }
                     (logits, label_ranks[row] as usize)
                 }
-                Head::Free { scores, labels } => {
+                Head::Free(FreeTargets { scores, labels }) => {
                     let masked = |c: usize| scores[row * classes + c] == f32::NEG_INFINITY;
                     let logits =
                         (0..classes).map(|c| if masked(c) { f64::NEG_INFINITY } else { z[c] });
@@ -106,37 +114,29 @@ fn slow(loss: &NetworkLoss, widths: &[usize], params: &[f64]) -> f64 {
         .sum()
 }
 
-/// The gradient on all parameters.
-fn gradient(loss: &NetworkLoss, lanes: &[Lane]) -> Vec<f32> {
-    let mut gradient = vec![9.0; loss.shape.params()];
-    for stretch in loss.shape.stretches(20) {
-        loss.gradient(&stretch, lanes, &mut gradient[stretch.params.clone()]);
-    }
-    gradient
-}
-
 #[test]
-fn gradients_agree_with_differences_of_the_slow_writing() {
+fn gradients_agree_with_finite_differences_of_plain_loops() {
     let mut rng = Rng::new(61);
     for wiring in 0..3 {
         let (classes, hidden) = (5, [6, 4]);
         let widths = [5, 6, 4, 5];
-        // More rows than a piece, so that pieces are added up.
+        // More rows than a micro-batch, so that gradients are added up.
         let loss = problem(&mut rng, 300, classes, &hidden, wiring);
         let params: Vec<f32> = (0..loss.shape.params())
             .map(|_| (0.7 * rng.normal()) as f32)
             .collect();
         let wide: Vec<f64> = params.iter().map(|&p| f64::from(p)).collect();
         let rows: Vec<u32> = (0..300).collect();
-        let mut worker = Worker::for_batches(&loss, 300);
-        let (value, lanes) = worker.work(&params, &rows, true);
-        let narrow = gradient(&loss, lanes);
-        let mut worker = Worker::for_passes(&loss, 300);
-        let mut summed = vec![0.0; params.len()];
-        let again = worker.all(&params, &rows, 1.0, &mut summed);
         let exact = slow(&loss, &widths, &wide);
-        assert!((value - exact).abs() < 1e-4 * exact && (again - exact).abs() < 1e-4 * exact);
-        let mean = worker.value(&params, &rows) * loss.total_weight(&rows);
+        let mut batch = BatchLoss::new(&loss, 300);
+        let (value, narrow) = batch.gradient(&params, &rows);
+        let narrow = narrow.to_vec();
+        assert!((value - exact).abs() < 1e-4 * exact);
+        let mut batch = BatchLoss::with_slots(&loss, 1);
+        let mut summed = vec![0.0; params.len()];
+        let value = batch.gradient_in_rounds(&params, &rows, 1.0, &mut summed);
+        assert!((value - exact).abs() < 1e-4 * exact);
+        let mean = batch.mean(&params, &rows) * loss.total_weight(&rows);
         assert!((mean - exact).abs() < 1e-4 * exact);
         let norm = summed.iter().map(|g| g * g).sum::<f64>().sqrt();
         for i in 0..params.len() {
@@ -165,18 +165,18 @@ fn batches_in_rounds_take_the_steps_of_batches_at_once() {
         let loss = problem(&mut rng, 600, 5, hidden, 1);
         let rows: Vec<u32> = (0..600).collect();
         let adam = Adam::default();
-        let rule = Rule {
-            settings: &adam,
+        let settings = StepSettings {
+            adam: &adam,
             rate: 0.01,
             lambda: 1e-3,
             scale: 1.0 / 600.0,
         };
-        let [at_once, in_rounds] = [8, 1].map(|pieces| {
+        let [at_once, in_rounds] = [8, 1].map(|slots| {
             let mut params = loss.shape.initial(&mut Rng::new(3));
             let mut state = AdamState::new(params.len());
-            let mut worker = Worker::new(&loss, pieces);
+            let mut batch = BatchLoss::with_slots(&loss, slots);
             for _ in 0..3 {
-                worker.step(&mut params, &rows, &mut state, &rule);
+                adam_step(&mut batch, &mut params, &rows, &mut state, &settings);
             }
             params
         });
@@ -187,7 +187,7 @@ fn batches_in_rounds_take_the_steps_of_batches_at_once() {
 }
 
 #[test]
-fn rows_as_vectors_agree_with_matrix_products() {
+fn transposed_data_agree_with_matrix_products() {
     let mut rng = Rng::new(64);
     for (classes, hidden) in [
         (2, vec![1]),
@@ -197,33 +197,24 @@ fn rows_as_vectors_agree_with_matrix_products() {
     ] {
         for (wiring, count) in [(0, 128), (1, 100), (0, 1)] {
             let loss = problem(&mut rng, 130, classes, &hidden, wiring);
-            assert!(loss.is_narrow());
+            let Head::Sorted(targets) = &loss.head else {
+                panic!("wirings 0 and 1 sort");
+            };
             let params: Vec<f32> = (0..loss.shape.params())
                 .map(|_| (0.5 * rng.normal()) as f32)
                 .collect();
             let rows: Vec<u32> = (0..count).map(|_| rng.below(130) as u32).collect();
-            let mut narrow = loss.lane();
-            // What an earlier piece left must not matter.
-            loss.piece(&params, &(0..130).collect::<Vec<u32>>(), true, &mut narrow);
-            loss.piece(&params, &rows, true, &mut narrow);
-            let mut wide = Wide {
-                inputs: vec![0.0; PIECE * classes],
-                buffers: loss.shape.buffers(PIECE),
-                scratch: RowScratch::new(classes),
-                rows: 0,
-            };
-            let wide_loss = loss.wide_piece(&params, &rows, &mut wide, true);
-            assert!((narrow.loss - wide_loss).abs() < 1e-5 * wide_loss.max(1.0));
-            let narrow = gradient(&loss, &[narrow]);
-            let whole = &loss.shape.stretches(usize::MAX);
-            let mut products = vec![0.0; params.len()];
-            for stretch in whole {
-                let part = &mut products[stretch.params.clone()];
-                let pass = std::iter::once(wide.pass());
-                loss.shape.gradient(stretch, pass, part);
-            }
+            let mut transposed = Transposed::new(&loss, targets);
+            let mut gradient = vec![9.0; params.len()];
+            // What earlier rows left behind must not matter.
+            let all: Vec<u32> = (0..130).collect();
+            transposed.evaluate(&params, &all, Some(&mut gradient));
+            let value = transposed.evaluate(&params, &rows, Some(&mut gradient));
+            let mut products = vec![9.0; params.len()];
+            let exact = RowMajor::new(&loss).evaluate(&params, &rows, Some(&mut products));
+            assert!((value - exact).abs() < 1e-5 * exact.max(1.0));
             let norm = products.iter().map(|g| g * g).sum::<f32>().sqrt();
-            for (i, (a, b)) in narrow.iter().zip(&products).enumerate() {
+            for (i, (a, b)) in gradient.iter().zip(&products).enumerate() {
                 assert!(
                     (a - b).abs() <= 1e-5 * norm,
                     "{classes} classes, {i}: {a} and {b}"
@@ -239,8 +230,8 @@ fn both_optimisers_bring_the_loss_down() {
     for wiring in 0..3 {
         let loss = problem(&mut rng, 400, 4, &[8], wiring);
         let rows: Vec<u32> = (0..400).collect();
-        let start =
-            Worker::for_passes(&loss, 400).value(&loss.shape.initial(&mut Rng::new(1)), &rows);
+        let initial = loss.shape.initial(&mut Rng::new(1));
+        let start = BatchLoss::new(&loss, 400).mean(&initial, &rows);
         let adam = Adam::default().with_learning_rate(0.01).into();
         let by_adam = train(&loss, &adam, 1e-4, None, 1, &Unwatched).unwrap();
         let lbfgs = Lbfgs::default().with_max_iterations(500).into();
@@ -276,12 +267,12 @@ fn early_stopping_keeps_the_best_parameters_on_the_held_out_part() {
         let mut rows: Vec<u32> = (0..200).collect();
         rng.shuffle(&mut rows);
         let held_out = &rows[160..];
-        let mut worker = Worker::for_passes(&loss, 200);
-        let kept = worker.value(&stopped.params, held_out);
-        let start = worker.value(&loss.shape.initial(&mut Rng::new(1)), held_out);
+        let mut batch = BatchLoss::new(&loss, 200);
+        let kept = batch.mean(&stopped.params, held_out);
+        let start = batch.mean(&loss.shape.initial(&mut Rng::new(1)), held_out);
         assert!(kept < start, "nothing was learned before it stopped");
         assert!(
-            worker.value(&through.params, held_out) <= kept,
+            batch.mean(&through.params, held_out) <= kept,
             "the best was not kept"
         );
     }

@@ -1,0 +1,311 @@
+//! Sources of rows: what every format is read as.
+
+use std::path::Path;
+
+use ordercal::ScoreKind;
+
+use crate::archive::{Archive, list};
+use crate::array::{AnyArray, Values};
+use crate::array_reader::ArrayReader;
+use crate::bundle;
+use crate::data_ref::DataRef;
+use crate::error::{Error, Result};
+use crate::formats::{Format, Reading};
+use crate::reader::{LabelNeed, ReadOptions};
+
+/// Rows as they are in the file; labels are not decoded yet.
+#[derive(Debug)]
+pub(crate) struct RawRows {
+    /// N×K, floats.
+    pub(crate) scores: AnyArray,
+    pub(crate) labels: Option<AnyArray>,
+    pub(crate) weights: Option<AnyArray>,
+}
+
+impl RawRows {
+    /// Appends the next rows of the same source.
+    pub(crate) fn append(&mut self, more: Self) {
+        self.scores.append(more.scores);
+        for (array, more) in [
+            (&mut self.labels, more.labels),
+            (&mut self.weights, more.weights),
+        ] {
+            if let (Some(array), Some(more)) = (array, more) {
+                array.append(more);
+            }
+        }
+    }
+}
+
+/// Gives the rows of a file from the first to the last.
+pub(crate) trait RowSource: Send {
+    /// The next rows, at most `max`; `None` after the last.
+    fn next_rows(&mut self, max: usize) -> Result<Option<RawRows>>;
+}
+
+/// A source and what is known before its first row is read.
+pub(crate) struct Opened {
+    pub(crate) source: Box<dyn RowSource>,
+    pub(crate) kind: ScoreKind,
+    pub(crate) classes: usize,
+    pub(crate) rows: Option<usize>,
+    pub(crate) has_labels: bool,
+    pub(crate) class_names: Option<Vec<String>>,
+    pub(crate) split: Option<String>,
+}
+
+/// Opens the data by the file's ending.
+pub(crate) fn open(data: &DataRef, options: &ReadOptions) -> Result<Opened> {
+    let path = data.path();
+    match Format::of(path)?.codec().read {
+        Reading::Array(open) => open_array(data, options, &*open(path)?),
+        Reading::Archive(open) => open_archive(data, options, &*open(path)?),
+        Reading::Table { open, .. } => open(data, options),
+    }
+}
+
+/// A file with one array holds scores and nothing else; labels, if needed, must come from another file.
+fn open_array(data: &DataRef, options: &ReadOptions, file: &dyn Archive) -> Result<Opened> {
+    let path = data.path();
+    if let Some(split) = data.split() {
+        return Err(bundle::unknown_split(path, split, Vec::new()));
+    }
+    if options.labels == LabelNeed::Required {
+        return Err(Error::NoLabels {
+            path: path.to_path_buf(),
+            expected: "a second file with the labels (this one holds a single array)".into(),
+            present: list(file.entries().iter().map(|e| e.describe())),
+        });
+    }
+    open_arrays(ArraySource {
+        scores: file.reader(0)?,
+        labels: None,
+        weights: None,
+    })
+    .map(|opened| Opened {
+        kind: options.kind.unwrap_or_default(),
+        ..opened
+    })
+}
+
+fn open_archive(data: &DataRef, options: &ReadOptions, file: &dyn Archive) -> Result<Opened> {
+    let path = data.path();
+    let pick = bundle::pick(
+        path,
+        file.entries(),
+        data.split(),
+        options.kind,
+        options.labels,
+    )?;
+    let reader = |index: Option<usize>| match index {
+        Some(index) if options.labels != LabelNeed::Ignored => file.reader(index).map(Some),
+        _ => Ok(None),
+    };
+    let class_names = match pick.set.class_names {
+        Some(index) => Some(read_names(file.reader(index)?)?),
+        None => file.class_names(),
+    };
+    let opened = open_arrays(ArraySource {
+        scores: file.reader(pick.scores)?,
+        labels: reader(pick.set.labels)?,
+        weights: reader(pick.set.weights)?,
+    })?;
+    Ok(Opened {
+        kind: pick.kind,
+        class_names,
+        split: pick.set.split,
+        ..opened
+    })
+}
+
+fn read_names(mut reader: ArrayReader) -> Result<Vec<String>> {
+    let path = reader.path().to_path_buf();
+    let array = reader.read(usize::MAX)?;
+    match array.values {
+        Values::Text(names) => Ok(names),
+        _ => Err(Error::WrongDtype {
+            path,
+            array: reader.name().to_owned(),
+            found: array.dtype.to_string(),
+            expected: "class names are text",
+        }),
+    }
+}
+
+/// Checks the types and shapes of arrays before they are read.
+pub(crate) fn open_arrays(arrays: ArraySource) -> Result<Opened> {
+    let scores = &arrays.scores;
+    let &[rows, classes] = scores.shape() else {
+        return Err(wrong_shape(
+            scores,
+            "scores are a matrix, one row per example, one column per class".into(),
+        ));
+    };
+    if !scores.dtype().is_float() {
+        return Err(Error::WrongDtype {
+            path: scores.path().to_path_buf(),
+            array: scores.name().to_owned(),
+            found: scores.dtype().to_string(),
+            expected: "scores are floats: convert them with .astype(\"float32\")",
+        });
+    }
+    if let Some(labels) = &arrays.labels {
+        check_labels(labels, rows, classes)?;
+    }
+    if let Some(weights) = &arrays.weights {
+        check_weights(weights, rows)?;
+    }
+    Ok(Opened {
+        kind: ScoreKind::default(),
+        classes,
+        rows: Some(rows),
+        has_labels: arrays.labels.is_some(),
+        class_names: None,
+        split: None,
+        source: Box::new(arrays),
+    })
+}
+
+pub(crate) fn check_labels(labels: &ArrayReader, rows: usize, classes: usize) -> Result<()> {
+    let text = labels.dtype().is_text();
+    match *labels.shape() {
+        [_] | [_, 1] => check_length(labels, rows),
+        [_, columns] if columns == classes && !text => check_length(labels, rows),
+        _ => Err(wrong_shape(
+            labels,
+            format!("labels are one per row: {rows}, {rows}×1, or one-hot {rows}×{classes}"),
+        )),
+    }
+}
+
+fn check_weights(weights: &ArrayReader, rows: usize) -> Result<()> {
+    if weights.dtype().is_text() {
+        return Err(Error::WrongDtype {
+            path: weights.path().to_path_buf(),
+            array: weights.name().to_owned(),
+            found: weights.dtype().to_string(),
+            expected: "weights are numbers",
+        });
+    }
+    match *weights.shape() {
+        [_] | [_, 1] => check_length(weights, rows),
+        _ => Err(wrong_shape(
+            weights,
+            format!("weights are one per row, {rows}"),
+        )),
+    }
+}
+
+fn check_length(array: &ArrayReader, rows: usize) -> Result<()> {
+    let found = array.shape()[0];
+    if found == rows {
+        return Ok(());
+    }
+    Err(Error::LengthMismatch {
+        path: array.path().to_path_buf(),
+        array: array.name().to_owned(),
+        found,
+        rows,
+    })
+}
+
+fn wrong_shape(array: &ArrayReader, expected: String) -> Error {
+    Error::WrongShape {
+        path: array.path().to_path_buf(),
+        array: array.name().to_owned(),
+        shape: array.shape().to_vec(),
+        expected,
+    }
+}
+
+/// Scores, labels and weights in arrays.
+pub(crate) struct ArraySource {
+    pub(crate) scores: ArrayReader,
+    pub(crate) labels: Option<ArrayReader>,
+    pub(crate) weights: Option<ArrayReader>,
+}
+
+impl RowSource for ArraySource {
+    fn next_rows(&mut self, max: usize) -> Result<Option<RawRows>> {
+        let scores = self.scores.read(max)?;
+        let rows = scores.rows();
+        if rows == 0 {
+            return Ok(None);
+        }
+        let read =
+            |array: &mut Option<ArrayReader>| array.as_mut().map(|a| a.read(rows)).transpose();
+        Ok(Some(RawRows {
+            scores,
+            labels: read(&mut self.labels)?,
+            weights: read(&mut self.weights)?,
+        }))
+    }
+}
+
+/// The rows of one source with labels from another file.
+pub(crate) struct PairedSource {
+    rows: Box<dyn RowSource>,
+    labels: ArrayReader,
+    read: usize,
+}
+
+impl PairedSource {
+    pub(crate) fn new(rows: Box<dyn RowSource>, labels: ArrayReader) -> Self {
+        Self {
+            rows,
+            labels,
+            read: 0,
+        }
+    }
+}
+
+impl RowSource for PairedSource {
+    fn next_rows(&mut self, max: usize) -> Result<Option<RawRows>> {
+        let next = self.rows.next_rows(max)?;
+        self.read += next.as_ref().map_or(0, |rows| rows.scores.rows());
+        let found = self.labels.shape()[0];
+        // How many rows a csv file has is known only at its end.
+        if self.read > found || (next.is_none() && self.read < found) {
+            while let Some(more) = self.rows.next_rows(max)? {
+                self.read += more.scores.rows();
+            }
+            return Err(Error::LengthMismatch {
+                path: self.labels.path().to_path_buf(),
+                array: self.labels.name().to_owned(),
+                found,
+                rows: self.read,
+            });
+        }
+        let Some(rows) = next else {
+            return Ok(None);
+        };
+        let labels = self.labels.read(rows.scores.rows())?;
+        Ok(Some(RawRows {
+            labels: Some(labels),
+            ..rows
+        }))
+    }
+}
+
+/// Opens a file of labels: its only array, or the one named `labels`; for a table, its only column, or `label`.
+pub(crate) fn open_labels(path: &Path) -> Result<ArrayReader> {
+    let archive = match Format::of(path)?.codec().read {
+        Reading::Array(open) | Reading::Archive(open) => open(path)?,
+        Reading::Table { labels, .. } => {
+            return Ok(ArrayReader::memory(path, "label", labels(path)?));
+        }
+    };
+    let entries = archive.entries();
+    let index = match entries {
+        [_] => 0,
+        several => several
+            .iter()
+            .position(|e| e.name == "labels")
+            .ok_or_else(|| Error::NoLabels {
+                path: path.to_path_buf(),
+                expected: "one array, or one named `labels`".into(),
+                present: list(several.iter().map(|e| e.describe())),
+            })?,
+    };
+    archive.reader(index)
+}

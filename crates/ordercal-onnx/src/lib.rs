@@ -1,0 +1,95 @@
+//! Fitted models as ONNX files, to be run wherever the classifier runs.
+//!
+//! The graph has one input, `scores` (N×K 32-bit floats, N free), and two outputs of the same shape,
+//! `probabilities` and `logits`. A score of `-inf` masks a class. The graph of an order-preserving model keeps
+//! every prediction: the top class of a row stays strictly on top, and no two classes change places. Classes
+//! whose results are closer than 32 bits can tell apart may come out equal, which [`Model::apply`] avoids.
+//!
+//! Every export is checked: the bytes are decoded and run by an interpreter that shares no code with the library,
+//! on sample rows with ties, masked classes and extreme scores, and must agree with the model.
+//!
+//! ```
+//! use ordercal::models::TsModel;
+//! use ordercal::{Model, ScoreKind};
+//!
+//! let model = Model::from(TsModel::new(10, 0.5)?);
+//! let bytes = ordercal_onnx::onnx_bytes(&model, ScoreKind::Logits)?;
+//! // Write `bytes` to a file such as `calibrator.onnx`.
+//! assert!(bytes.len() > 100);
+//! # Ok::<(), ordercal_onnx::OnnxError>(())
+//! ```
+
+mod check;
+mod forms;
+mod functions;
+mod graph;
+mod interpreter;
+mod proto;
+mod scores;
+
+use ordercal::{Model, ScoreKind};
+use prost::Message;
+use thiserror::Error;
+
+use forms::ToGraph;
+use graph::{Graph, Value};
+use scores::{GraphScores, write_outputs};
+
+/// The largest difference allowed between a probability from the graph and from the model.
+pub const TOLERANCE: f32 = 1e-5;
+
+/// Why a model cannot be exported.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum OnnxError {
+    /// The model, or one inside it, was not made by a method of the library.
+    #[error("models of calibrators that are not built in cannot be exported as ONNX")]
+    NotExportable,
+    /// The graph and the model disagree.
+    #[error("the ONNX graph does not agree with the model, so it was not written: {what}")]
+    CheckFailed {
+        /// Where they differ.
+        what: String,
+    },
+    /// The model cannot be applied to the sample rows.
+    #[error("the model cannot be applied: {0}")]
+    Model(#[from] ordercal::Error),
+}
+
+/// The bytes of an ONNX file that computes what the model does, checked against it.
+///
+/// `kind` is what the graph's input will be: logits, log-probabilities or probabilities.
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::{Dataset, Method, ScoreKind, Scores};
+///
+/// let logits = array![[4.0_f32, 1.0], [0.5, 3.0], [2.0, 1.0]];
+/// let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &[0, 1, 1])?;
+/// let fitted = Method::from_key("isotonic")?.fit(&data)?;
+/// let bytes = ordercal_onnx::onnx_bytes(&fitted.model, ScoreKind::Logits)?;
+/// assert!(!bytes.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`OnnxError::NotExportable`] for a model that is not the library's own, [`OnnxError::CheckFailed`] if the graph
+/// and the model disagree on a sample row.
+pub fn onnx_bytes(model: &Model, kind: ScoreKind) -> Result<Vec<u8>, OnnxError> {
+    let classes = model.classes();
+    let keep_order = model.order_preserving();
+    let mut graph = Graph::default();
+    let input = Value::input("scores");
+    let scores = GraphScores::read(&mut graph, &input, kind, classes);
+    let logits = model.to_graph(&mut graph, &scores)?;
+    write_outputs(&mut graph, &input, &scores, &logits, keep_order);
+    let about = format!("Calibrates {kind} of {classes} classes");
+    let metadata = [
+        ("classes", classes.to_string()),
+        ("kind", kind.to_string()),
+        ("order_preserving", keep_order.to_string()),
+    ];
+    let bytes = graph.into_model(classes, &about, &metadata).encode_to_vec();
+    check::check(&bytes, model, kind)?;
+    Ok(bytes)
+}

@@ -1,0 +1,63 @@
+//! Score matrices in the float types that networks emit.
+
+use half::{bf16, f16};
+use ndarray::{Array2, ArrayView2};
+
+/// A matrix of scores in any of the float types that networks emit. [`Scores::new`](super::Scores::new) takes anything that
+/// converts into it.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum ScoreArray<'a> {
+    /// 32-bit floats.
+    F32(ArrayView2<'a, f32>),
+    /// 32-bit floats, owned.
+    Owned(Array2<f32>),
+    /// 64-bit floats.
+    F64(ArrayView2<'a, f64>),
+    /// IEEE half-precision floats.
+    F16(ArrayView2<'a, f16>),
+    /// bfloat16 floats.
+    Bf16(ArrayView2<'a, bf16>),
+}
+
+impl ScoreArray<'_> {
+    pub(crate) fn dim(&self) -> (usize, usize) {
+        match self {
+            Self::F32(values) => values.dim(),
+            Self::Owned(values) => values.dim(),
+            Self::F64(values) => values.dim(),
+            Self::F16(values) => values.dim(),
+            Self::Bf16(values) => values.dim(),
+        }
+    }
+}
+
+impl<'a> From<ArrayView2<'a, f32>> for ScoreArray<'a> {
+    fn from(values: ArrayView2<'a, f32>) -> Self {
+        Self::F32(values)
+    }
+}
+
+impl From<Array2<f32>> for ScoreArray<'_> {
+    fn from(values: Array2<f32>) -> Self {
+        Self::Owned(values)
+    }
+}
+
+impl<'a> From<ArrayView2<'a, f64>> for ScoreArray<'a> {
+    fn from(values: ArrayView2<'a, f64>) -> Self {
+        Self::F64(values)
+    }
+}
+
+impl<'a> From<ArrayView2<'a, f16>> for ScoreArray<'a> {
+    fn from(values: ArrayView2<'a, f16>) -> Self {
+        Self::F16(values)
+    }
+}
+
+impl<'a> From<ArrayView2<'a, bf16>> for ScoreArray<'a> {
+    fn from(values: ArrayView2<'a, bf16>) -> Self {
+        Self::Bf16(values)
+    }
+}

@@ -1,0 +1,132 @@
+//! Random folds for cross validation.
+
+use crate::error::{Error, Result};
+use crate::rng::Rng;
+
+/// A random partition of rows into folds whose sizes differ by at most one.
+///
+/// ```
+/// use ordercal::select::Folds;
+///
+/// let folds = Folds::new(10, 3, 1357)?;
+/// let sizes: Vec<usize> = (0..3).map(|fold| folds.held_out(fold).len()).collect();
+/// assert_eq!(sizes, [4, 3, 3]);
+/// assert_eq!(folds.kept(0).len() + folds.held_out(0).len(), 10);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Folds {
+    count: usize,
+    /// The fold of each row.
+    fold_of: Vec<u32>,
+}
+
+impl Folds {
+    /// Assigns rows to folds at random.
+    ///
+    /// # Parameters
+    /// - `rows`: N, the number of rows.
+    /// - `count`: the number of folds, from 2 to N.
+    /// - `seed`: the seed of the assignment.
+    ///
+    /// # Errors
+    /// [`Error::InvalidParameter`] if there are fewer than 2 folds, or fewer rows than folds.
+    pub fn new(rows: usize, count: usize, seed: u64) -> Result<Self> {
+        if count < 2 || count > rows {
+            return Err(Error::InvalidParameter {
+                name: "folds",
+                value: count.to_string(),
+                expected: "at least 2, and no more than there are rows",
+            });
+        }
+        let mut fold_of: Vec<u32> = (0..rows).map(|row| (row % count) as u32).collect();
+        Rng::new(seed).shuffle(&mut fold_of);
+        Ok(Self { count, fold_of })
+    }
+
+    /// Assigns rows to folds so that every label is as evenly represented as possible (stratified folds).
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn stratified(labels: &[u32], count: usize, seed: u64) -> Result<Self> {
+        let mut folds = Self::new(labels.len(), count, seed)?;
+        let mut rows: Vec<usize> = (0..labels.len()).collect();
+        Rng::new(seed).shuffle(&mut rows);
+        rows.sort_by_key(|&row| labels[row]);
+        for (place, row) in rows.into_iter().enumerate() {
+            folds.fold_of[row] = (place % count) as u32;
+        }
+        Ok(folds)
+    }
+
+    /// The number of folds in the paper: 5, or 3 from 1000 classes on, but at most half the rows and at least 2.
+    pub fn usual(rows: usize, classes: usize) -> usize {
+        let count = if classes >= 1000 { 3 } else { 5 };
+        count.min(rows / 2).max(2)
+    }
+
+    /// The number of folds.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        self.fold_of.len()
+    }
+
+    /// The rows of a fold, in ascending order.
+    pub fn held_out(&self, fold: usize) -> Vec<usize> {
+        self.which(|of| of as usize == fold)
+    }
+
+    /// The rows of all other folds, in ascending order.
+    pub fn kept(&self, fold: usize) -> Vec<usize> {
+        self.which(|of| of as usize != fold)
+    }
+
+    fn which(&self, wanted: impl Fn(u32) -> bool) -> Vec<usize> {
+        let rows = self.fold_of.iter().enumerate();
+        rows.filter(|(_, of)| wanted(**of))
+            .map(|(row, _)| row)
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_held_out_once() {
+        let folds = Folds::new(103, 5, 7).unwrap();
+        let mut all: Vec<usize> = (0..5).flat_map(|fold| folds.held_out(fold)).collect();
+        all.sort_unstable();
+        assert_eq!(all, (0..103).collect::<Vec<_>>());
+        assert!((0..5).all(|fold| (20..=21).contains(&folds.held_out(fold).len())));
+        assert_eq!(folds, Folds::new(103, 5, 7).unwrap());
+        assert_ne!(folds, Folds::new(103, 5, 8).unwrap());
+    }
+
+    #[test]
+    fn labels_are_spread_evenly_if_asked_for() {
+        let labels: Vec<u32> = (0..100).map(|row| u32::from(row % 10 == 0)).collect();
+        let folds = Folds::stratified(&labels, 5, 3).unwrap();
+        for fold in 0..5 {
+            let rows = folds.held_out(fold);
+            assert_eq!(rows.len(), 20);
+            assert_eq!(rows.iter().filter(|&&row| labels[row] == 1).count(), 2);
+        }
+    }
+
+    #[test]
+    fn too_few_or_too_many_folds_are_refused() {
+        for (rows, count) in [(10, 0), (10, 1), (3, 4)] {
+            let refused = Folds::new(rows, count, 1).unwrap_err();
+            assert!(matches!(
+                refused,
+                Error::InvalidParameter { name: "folds", .. }
+            ));
+        }
+    }
+}

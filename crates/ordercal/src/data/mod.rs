@@ -1,0 +1,14 @@
+//! Scores, labels and weights, validated once on construction, and the folds that rows are divided into.
+
+mod array;
+mod dataset;
+mod folds;
+mod kind;
+mod scores;
+
+pub use array::ScoreArray;
+pub use dataset::Dataset;
+pub(crate) use dataset::{check_labels, check_weights};
+pub use folds::Folds;
+pub use kind::ScoreKind;
+pub use scores::{NORMALISATION_TOLERANCE, Scores};

@@ -1,0 +1,263 @@
+//! Scores, checked once on construction.
+
+use std::borrow::Cow;
+
+use ndarray::ArrayView2;
+use rayon::prelude::*;
+
+use super::array::ScoreArray;
+use super::kind::ScoreKind;
+use crate::error::{Error, Result};
+use crate::math::simd::{check_environment, vectorized};
+use crate::math::softmax;
+use crate::rank::{self, Sorter};
+
+/// How far the sum of a row of probabilities may be from 1.
+pub const NORMALISATION_TOLERANCE: f64 = 1e-3;
+
+/// An N×K matrix of scores, validated: finite or `-inf`, at least two classes, no row with all classes masked.
+///
+/// Scores are stored row by row, as `f32` logits or log-probabilities. Probabilities are converted to
+/// log-probabilities; zeros are first replaced by the smallest normal `f32`. Where a conversion would make two
+/// different scores of a row equal (a `f64` logit rounded to `f32`, the logarithm of a tiny probability), they are
+/// kept apart by the fewest units in the last place. The ranking of each row is therefore that of the numbers given.
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::{Error, ScoreKind, Scores};
+///
+/// let scores = Scores::new(ScoreKind::Probs, array![[0.7_f32, 0.2, 0.1]])?;
+/// assert_eq!((scores.rows(), scores.classes()), (1, 3));
+///
+/// let bad = Scores::new(ScoreKind::Logits, array![[0.0_f32, f32::NAN]]);
+/// assert_eq!(bad.unwrap_err(), Error::NanScore { row: 0, column: 1 });
+/// # Ok::<(), ordercal::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Scores<'a> {
+    /// Row by row.
+    values: Cow<'a, [f32]>,
+    classes: usize,
+    kind: ScoreKind,
+}
+
+impl<'a> Scores<'a> {
+    /// Validates `values` and converts them to `f32` logits or log-probabilities.
+    ///
+    /// # Parameters
+    /// - `kind`: what the numbers are.
+    /// - `values`: N×K, a view or an owned array of `f32`, or a view of `f64`, `f16` or `bf16`. A row-major `f32`
+    ///   matrix of logits or log-probabilities is borrowed, not copied.
+    ///
+    /// # Errors
+    /// There are no rows, or fewer than two columns. A score is NaN, `+inf` or a negative probability; a row does not
+    /// sum to 1 within [`NORMALISATION_TOLERANCE`], or is all `-inf`: the error names the first such row and column.
+    pub fn new(kind: ScoreKind, values: impl Into<ScoreArray<'a>>) -> Result<Self> {
+        check_environment()?;
+        let values = values.into();
+        let (rows, classes) = values.dim();
+        if classes < 2 {
+            return Err(Error::TooFewClasses { classes });
+        }
+        if rows == 0 {
+            return Err(Error::NoRows);
+        }
+        let values = match values {
+            ScoreArray::F32(values) => match values.to_slice() {
+                Some(values) if kind != ScoreKind::Probs => Cow::Borrowed(values),
+                _ => convert(kind, values, f64::from)?.into(),
+            },
+            ScoreArray::Owned(values) => {
+                if kind != ScoreKind::Probs && values.is_standard_layout() {
+                    values.into_raw_vec_and_offset().0.into()
+                } else {
+                    convert(kind, values.view(), f64::from)?.into()
+                }
+            }
+            ScoreArray::F64(values) => convert(kind, values, |v| v)?.into(),
+            ScoreArray::F16(values) => convert(kind, values, f64::from)?.into(),
+            ScoreArray::Bf16(values) => convert(kind, values, f64::from)?.into(),
+        };
+        let scores = Self {
+            values,
+            classes,
+            kind,
+        };
+        scores.check()?;
+        Ok(scores)
+    }
+
+    /// N, the number of rows.
+    pub fn rows(&self) -> usize {
+        self.values.len() / self.classes
+    }
+
+    /// K, the number of classes.
+    pub fn classes(&self) -> usize {
+        self.classes
+    }
+
+    /// The kind that was given.
+    pub fn kind(&self) -> ScoreKind {
+        self.kind
+    }
+
+    /// The scores as logits or log-probabilities, N×K.
+    pub fn view(&self) -> ArrayView2<'_, f32> {
+        let shape = (self.rows(), self.classes);
+        ArrayView2::from_shape(shape, &self.values).expect("rows of equal width")
+    }
+
+    /// The scores row after row, N·K values.
+    pub fn as_slice(&self) -> &[f32] {
+        &self.values
+    }
+
+    /// One row, K values.
+    pub fn row(&self, row: usize) -> &[f32] {
+        &self.values[row * self.classes..][..self.classes]
+    }
+
+    /// A copy of the given rows, in the given order.
+    ///
+    /// # Panics
+    /// If `rows` is empty or names a row that is not there.
+    pub fn select(&self, rows: &[usize]) -> Scores<'static> {
+        assert!(!rows.is_empty(), "a selection needs at least one row");
+        let mut values = Vec::with_capacity(rows.len() * self.classes);
+        for &row in rows {
+            values.extend_from_slice(self.row(row));
+        }
+        Scores {
+            values: values.into(),
+            classes: self.classes,
+            kind: self.kind,
+        }
+    }
+
+    /// The same scores, copied if they were borrowed.
+    pub fn into_owned(self) -> Scores<'static> {
+        Scores {
+            values: self.values.into_owned().into(),
+            classes: self.classes,
+            kind: self.kind,
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        let (kind, classes) = (self.kind, self.classes);
+        let rows = CHECKED.div_ceil(classes);
+        let check = |(block, values): (usize, &[f32])| {
+            if kind != ScoreKind::LogProbs && all_finite(values) {
+                return Ok(());
+            }
+            let numbered = values.chunks_exact(classes).enumerate();
+            let mut rows = numbered.map(|(row, values)| (block * rows + row, values));
+            rows.try_for_each(|(row, values)| check_row(kind, row, values))
+        };
+        self.as_slice()
+            .par_chunks(rows * classes)
+            .enumerate()
+            .map(check)
+            .find_map_first(Result::err)
+            .map_or(Ok(()), Err)
+    }
+}
+
+/// Scores that are checked together.
+const CHECKED: usize = 16 * 1024;
+
+vectorized! {
+    fn all_finite(values: &[f32]) -> bool {
+        // Without an early exit, so that the loop is vectorised.
+        let mut all = true;
+        for &value in values {
+            all &= value.is_finite();
+        }
+        all
+    }
+}
+
+/// Checks one row of stored scores. Probabilities were checked by [`convert`], before their logarithm was taken.
+fn check_row(kind: ScoreKind, row: usize, values: &[f32]) -> Result<()> {
+    for (column, &value) in values.iter().enumerate() {
+        if value.is_nan() {
+            return Err(Error::NanScore { row, column });
+        }
+        if value == f32::INFINITY {
+            let value = f64::from(value);
+            return Err(Error::ScoreTooLarge { row, column, value });
+        }
+    }
+    let top = rank::argmax(values);
+    if values[top] == f32::NEG_INFINITY {
+        let last_column = values.len() - 1;
+        return Err(Error::AllMasked { row, last_column });
+    }
+    if kind == ScoreKind::LogProbs {
+        check_total(kind, row, top, softmax::log_sum_exp(values).exp())?;
+    }
+    Ok(())
+}
+
+fn check_total(kind: ScoreKind, row: usize, column: usize, sum: f64) -> Result<()> {
+    if (sum - 1.0).abs() <= NORMALISATION_TOLERANCE {
+        return Ok(());
+    }
+    Err(Error::NotNormalised {
+        row,
+        column,
+        sum,
+        kind: kind.to_string(),
+    })
+}
+
+/// Converts scores of any float type to `f32` logits or log-probabilities, with the ranking of each row.
+fn convert<T: Copy + Sync>(
+    kind: ScoreKind,
+    source: ArrayView2<'_, T>,
+    to_f64: impl Fn(T) -> f64 + Sync,
+) -> Result<Vec<f32>> {
+    let classes = source.ncols();
+    let mut target = vec![0.0; source.len()];
+    target
+        .par_chunks_mut(classes)
+        .enumerate()
+        .map_init(
+            || (Sorter::new(classes), vec![0.0; classes]),
+            |(sorter, wide), (row, narrow)| {
+                for (wide, &value) in wide.iter_mut().zip(source.row(row)) {
+                    *wide = to_f64(value);
+                }
+                check_wide(kind, row, wide)?;
+                if kind == ScoreKind::Probs {
+                    for value in wide.iter_mut() {
+                        *value = value.max(f64::from(f32::MIN_POSITIVE)).ln();
+                    }
+                }
+                rank::narrow_in_order(wide, sorter, narrow);
+                Ok(())
+            },
+        )
+        .find_map_first(Result::err)
+        .map_or(Ok(target), Err)
+}
+
+/// Checks what is lost in the conversion: values outside the range of `f32`, and probabilities as such.
+fn check_wide(kind: ScoreKind, row: usize, values: &[f64]) -> Result<()> {
+    for (column, &value) in values.iter().enumerate() {
+        if value.is_nan() {
+            return Err(Error::NanScore { row, column });
+        }
+        if value > f64::from(f32::MAX) || (value.is_finite() && value < f64::from(f32::MIN)) {
+            return Err(Error::ScoreTooLarge { row, column, value });
+        }
+        if kind == ScoreKind::Probs && value < 0.0 {
+            return Err(Error::NegativeProbability { row, column, value });
+        }
+    }
+    if kind == ScoreKind::Probs {
+        check_total(kind, row, rank::argmax(values), values.iter().sum())?;
+    }
+    Ok(())
+}

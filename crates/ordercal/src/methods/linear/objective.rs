@@ -1,0 +1,549 @@
+//! The penalised likelihood of a linear map: value and gradient in one pass over fixed pieces of rows.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use crate::data::Dataset;
+use crate::math::exp::exp_f32;
+use crate::math::gemm::{Matrix, multiply};
+use crate::math::lanes;
+use crate::math::simd::vectorized;
+use crate::models::LinearShape;
+use crate::optim::vector;
+
+/// Weights of the squares in the penalty: each bias, each change of the diagonal, each weight off it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Ridge {
+    pub bias: f64,
+    pub diagonal: f64,
+    pub off_diagonal: f64,
+}
+
+/// Mean NLL of softmax(u + uD + b) plus penalties, as a function of D (K or K² numbers, row by row: the
+/// first row is what the first feature adds to every class) and then b (K numbers). D = 0 and b = 0 is
+/// where a fit starts: temperature scaling.
+pub(super) struct Objective<'a> {
+    data: &'a Dataset<'a>,
+    features: Vec<f32>,
+    shape: LinearShape,
+    ridge: Ridge,
+    masked: bool,
+    total: f64,
+    /// D and b in 32 bits.
+    narrow: Vec<f32>,
+    /// The gradient on every row's logits; only a matrix needs all of them at once.
+    residuals: Vec<f32>,
+    /// The mean NLL where the objective was last evaluated.
+    pub nll: f64,
+}
+
+/// Rows per partial sum, and rows whose gradient is summed in 32 bits before it goes into a 64-bit sum.
+const PIECE: usize = 256;
+const NARROW_ROWS: usize = 64;
+/// Rows of residuals per matrix product of the gradient.
+const PRODUCT_ROWS: usize = 2048;
+/// Parameters whose penalty is worth a thread's while.
+const PENALTY_PART: usize = 32 * 1024;
+
+impl<'a> Objective<'a> {
+    pub(super) fn new(
+        data: &'a Dataset<'a>,
+        features: Vec<f32>,
+        shape: LinearShape,
+        ridge: Ridge,
+    ) -> Self {
+        let classes = data.classes();
+        let residuals = match shape {
+            LinearShape::Vector => Vec::new(),
+            LinearShape::Matrix => vec![0.0; features.len()],
+        };
+        Self {
+            data,
+            features,
+            shape,
+            ridge,
+            masked: data.scores().as_slice().contains(&f32::NEG_INFINITY),
+            total: data.total_weight(),
+            narrow: vec![0.0; weights(shape, classes) + classes],
+            residuals,
+            nll: 0.0,
+        }
+    }
+
+    pub(super) fn params(&self) -> usize {
+        self.narrow.len()
+    }
+
+    /// The value at `params`, and the gradient there.
+    pub(super) fn evaluate(&mut self, params: &[f64], gradient: &mut [f64]) -> f64 {
+        for (narrow, &param) in self.narrow.iter_mut().zip(params) {
+            *narrow = param as f32;
+        }
+        let weights = weights(self.shape, self.data.classes());
+        let (slopes, biases) = gradient.split_at_mut(weights);
+        self.nll = match self.shape {
+            LinearShape::Vector => self.vector_pass(slopes, biases),
+            LinearShape::Matrix => self.matrix_pass(slopes, biases),
+        } / self.total;
+        self.nll + self.penalise(params, gradient)
+    }
+
+    /// Divides the gradient by the rows' weight, and adds the penalty to it, whose value is returned.
+    fn penalise(&self, params: &[f64], gradient: &mut [f64]) -> f64 {
+        let (classes, share) = (self.data.classes(), 1.0 / self.total);
+        let rows = gradient
+            .par_chunks_mut(classes)
+            .zip(params.par_chunks(classes));
+        let values: Vec<f64> = rows
+            .enumerate()
+            .with_min_len(PENALTY_PART.div_ceil(classes))
+            .map(|(row, (gradient, params))| {
+                let Ridge {
+                    bias,
+                    diagonal,
+                    off_diagonal,
+                } = self.ridge;
+                let mut part = |ridge: f64, here: Range<usize>| {
+                    penalise(ridge, share, &params[here.clone()], &mut gradient[here])
+                };
+                match self.shape {
+                    // The last row holds the biases.
+                    LinearShape::Vector if row == 1 => part(bias, 0..classes),
+                    LinearShape::Matrix if row == classes => part(bias, 0..classes),
+                    LinearShape::Vector => part(diagonal, 0..classes),
+                    LinearShape::Matrix => {
+                        part(off_diagonal, 0..row)
+                            + part(diagonal, row..row + 1)
+                            + part(off_diagonal, row + 1..classes)
+                    }
+                }
+            })
+            .collect();
+        values.iter().sum()
+    }
+
+    /// The weight of one parameter's square.
+    fn ridge_at(&self, index: usize) -> f64 {
+        let classes = self.data.classes();
+        if index >= weights(self.shape, classes) {
+            self.ridge.bias
+        } else if self.shape == LinearShape::Vector || index.is_multiple_of(classes + 1) {
+            self.ridge.diagonal
+        } else {
+            self.ridge.off_diagonal
+        }
+    }
+
+    fn piece(&self, index: usize, width: usize) -> Piece<'_> {
+        let first = index * PIECE;
+        let classes = self.data.classes();
+        let rows = PIECE.min(self.data.rows() - first);
+        let cells = first * classes..(first + rows) * classes;
+        let (slopes, biases) = self.narrow.split_at(width);
+        Piece {
+            features: &self.features[cells.clone()],
+            scores: if self.masked {
+                &self.data.scores().as_slice()[cells]
+            } else {
+                &[]
+            },
+            labels: &self.data.labels()[first..first + rows],
+            weights: self.data.weights().map_or(&[], |w| &w[first..first + rows]),
+            slopes,
+            biases,
+        }
+    }
+
+    fn pieces(&self) -> usize {
+        self.data.rows().div_ceil(PIECE)
+    }
+
+    /// The total NLL, with the gradient written to `slopes` and `biases`.
+    fn vector_pass(&self, slopes: &mut [f64], biases: &mut [f64]) -> f64 {
+        let classes = self.data.classes();
+        let parts: Vec<(f64, Vec<f64>)> = (0..self.pieces())
+            .into_par_iter()
+            .map_init(
+                || (vec![0.0; classes], vec![0.0; 2 * classes]),
+                |(row, sums), index| {
+                    let mut gradient = vec![0.0; 2 * classes];
+                    let piece = self.piece(index, classes);
+                    let nll = vector_piece(&piece, row, sums, &mut gradient);
+                    (nll, gradient)
+                },
+            )
+            .collect();
+        let mut nll = 0.0;
+        slopes.fill(0.0);
+        biases.fill(0.0);
+        for (part, gradient) in parts {
+            nll += part;
+            let (slope_part, bias_part) = gradient.split_at(classes);
+            add(slopes, slope_part);
+            add(biases, bias_part);
+        }
+        nll
+    }
+
+    fn matrix_pass(&mut self, slopes: &mut [f64], biases: &mut [f64]) -> f64 {
+        let classes = self.data.classes();
+        let mut residuals = std::mem::take(&mut self.residuals);
+        let parts: Vec<(f64, Vec<f64>)> = residuals
+            .par_chunks_mut(PIECE * classes)
+            .enumerate()
+            .map(|(index, residuals)| {
+                let piece = self.piece(index, classes * classes);
+                let rows = piece.labels.len();
+                let left = Matrix::new(piece.features, rows, classes);
+                let right = Matrix::new(piece.slopes, classes, classes);
+                multiply(residuals, left, right);
+                let mut bias_gradient = vec![0.0; classes];
+                let nll = matrix_piece(&piece, residuals, &mut bias_gradient);
+                (nll, bias_gradient)
+            })
+            .collect();
+        let mut nll = 0.0;
+        biases.fill(0.0);
+        for (part, gradient) in parts {
+            nll += part;
+            add(biases, &gradient);
+        }
+        self.weight_gradient(&residuals, slopes);
+        self.residuals = residuals;
+        nll
+    }
+
+    /// Uᵀ R for features U and residuals R. Threads share the rows of the result, so that each of its
+    /// elements is summed in one order.
+    fn weight_gradient(&self, residuals: &[f32], gradient: &mut [f64]) {
+        let classes = self.data.classes();
+        // Large ones: the residuals are packed anew for each.
+        let blocks = 2 * rayon::current_num_threads();
+        let block = classes.div_ceil(blocks).clamp(4, 256);
+        gradient
+            .par_chunks_mut(block * classes)
+            .enumerate()
+            .for_each(|(index, gradient)| {
+                let inputs = gradient.len() / classes;
+                let mut part = vec![0.0; gradient.len()];
+                gradient.fill(0.0);
+                let chunk = PRODUCT_ROWS * classes;
+                let chunks = self.features.chunks(chunk).zip(residuals.chunks(chunk));
+                for (features, residuals) in chunks {
+                    let rows = features.len() / classes;
+                    let left = Matrix::new(features, rows, classes).columns(index * block, inputs);
+                    let right = Matrix::new(residuals, rows, classes);
+                    multiply(&mut part, left.transposed(), right);
+                    for (sum, &part) in gradient.iter_mut().zip(&part) {
+                        *sum += f64::from(part);
+                    }
+                }
+            });
+    }
+
+    /// A step length for each parameter: one over the root of its curvature at the start, roughly.
+    ///
+    /// Penalties and features differ by orders of magnitude between parameters; L-BFGS needs far fewer
+    /// passes when it does not have to find that out. With p = softmax(u), the curvature is the mean of
+    /// u_j²p_i(1 − p_i) for a weight; for a matrix the mean is taken of both factors apart.
+    pub(super) fn units(&self) -> Vec<f64> {
+        let classes = self.data.classes();
+        let pieces: Vec<Vec<f64>> = (0..self.pieces())
+            .into_par_iter()
+            .map(|index| {
+                let piece = self.piece(index, weights(self.shape, classes));
+                let mut moments = vec![0.0; 3 * classes];
+                let mut row = vec![0.0; classes];
+                for at in 0..piece.labels.len() {
+                    row.copy_from_slice(&piece.features[at * classes..][..classes]);
+                    piece.mask(at, &mut row);
+                    curvature(
+                        piece.weight(at) as f32,
+                        &piece.features[at * classes..][..classes],
+                        &mut row,
+                        &mut moments,
+                    );
+                }
+                moments
+            })
+            .collect();
+        let mut moments = vec![0.0; 3 * classes];
+        for piece in pieces {
+            add(&mut moments, &piece);
+        }
+        for moment in &mut moments {
+            *moment /= self.total;
+        }
+        let (variance, rest) = moments.split_at(classes);
+        let (square, product) = rest.split_at(classes);
+        let raw: Vec<f64> = match self.shape {
+            LinearShape::Vector => product.iter().chain(variance).copied().collect(),
+            LinearShape::Matrix => {
+                let pairs = square
+                    .iter()
+                    .flat_map(|s| variance.iter().map(move |v| s * v));
+                pairs.chain(variance.iter().copied()).collect()
+            }
+        };
+        // A class that hardly ever matters must not take giant steps.
+        let floors = raw.split_at(raw.len() - classes);
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        let (weight_floor, bias_floor) = (1e-2 * mean(floors.0), 1e-2 * mean(floors.1));
+        raw.iter()
+            .enumerate()
+            .map(|(index, &curvature)| {
+                let floor = if index < raw.len() - classes {
+                    weight_floor
+                } else {
+                    bias_floor
+                };
+                let unit = (curvature.max(floor) + 2.0 * self.ridge_at(index)).sqrt();
+                if unit > 0.0 { 1.0 / unit } else { 1.0 }
+            })
+            .collect()
+    }
+}
+
+/// How many weights a map of this shape has, without biases.
+pub(super) fn weights(shape: LinearShape, classes: usize) -> usize {
+    match shape {
+        LinearShape::Vector => classes,
+        LinearShape::Matrix => classes * classes,
+    }
+}
+
+fn add(sums: &mut [f64], values: &[f64]) {
+    for (sum, value) in sums.iter_mut().zip(values) {
+        *sum += value;
+    }
+}
+
+/// Some rows and the parameters.
+struct Piece<'a> {
+    features: &'a [f32],
+    /// Empty if no class is masked.
+    scores: &'a [f32],
+    labels: &'a [u32],
+    weights: &'a [f64],
+    slopes: &'a [f32],
+    biases: &'a [f32],
+}
+
+impl Piece<'_> {
+    #[inline(always)]
+    fn weight(&self, row: usize) -> f64 {
+        self.weights.get(row).copied().unwrap_or(1.0)
+    }
+
+    /// Makes the logits of masked classes `-inf`.
+    #[inline(always)]
+    fn mask(&self, row: usize, logits: &mut [f32]) {
+        if !self.scores.is_empty() {
+            let scores = &self.scores[row * logits.len()..][..logits.len()];
+            for (logit, &score) in logits.iter_mut().zip(scores) {
+                *logit = if score > f32::NEG_INFINITY {
+                    *logit
+                } else {
+                    score
+                };
+            }
+        }
+    }
+}
+
+const LANES: usize = 16;
+
+/// Turns logits into probabilities and returns maximum and sum of the exponentials.
+#[inline(always)]
+fn softmax(logits: &mut [f32]) -> (f32, f32) {
+    let larger = |a, b| if b > a { b } else { a };
+    let top = lanes::fold::<LANES, _, _>(logits, f32::NEG_INFINITY, larger, larger);
+    for logit in logits.iter_mut() {
+        *logit = exp_f32(*logit - top);
+    }
+    let sums = lanes::accumulate::<LANES, _, _>(logits, 0.0, |sum, e| sum + e);
+    (top, sums.iter().sum())
+}
+
+/// Turns a row's logits into the gradient on them, times the row's weight, and returns its weighted NLL.
+#[inline(always)]
+fn residual(logits: &mut [f32], label: usize, weight: f64) -> f64 {
+    let at_label = logits[label];
+    let (top, sum) = softmax(logits);
+    let factor = (weight / f64::from(sum)) as f32;
+    for logit in logits.iter_mut() {
+        *logit *= factor;
+    }
+    logits[label] -= weight as f32;
+    weight * (f64::from(sum).ln() - (f64::from(at_label) - f64::from(top)))
+}
+
+vectorized! {
+    /// NLL of a piece under one weight per class; the gradient is added to `gradient`.
+    fn vector_piece(piece: &Piece<'_>, row: &mut [f32], sums: &mut [f32], gradient: &mut [f64]) -> f64 {
+        let classes = row.len();
+        let mut nll = 0.0;
+        let (slope_sums, bias_sums) = sums.split_at_mut(classes);
+        for first in (0..piece.labels.len()).step_by(NARROW_ROWS) {
+            slope_sums.fill(0.0);
+            bias_sums.fill(0.0);
+            for at in first..piece.labels.len().min(first + NARROW_ROWS) {
+                let features = &piece.features[at * classes..][..classes];
+                for (((logit, &u), &d), &b) in row.iter_mut().zip(features).zip(piece.slopes).zip(piece.biases) {
+                    *logit = d.mul_add(u, u) + b;
+                }
+                piece.mask(at, row);
+                nll += residual(row, piece.labels[at] as usize, piece.weight(at));
+                for (((slope, bias), &u), &r) in slope_sums.iter_mut().zip(&mut *bias_sums).zip(features).zip(&*row) {
+                    *slope += r * u;
+                    *bias += r;
+                }
+            }
+            for (sum, &part) in gradient.iter_mut().zip(slope_sums.iter().chain(&*bias_sums)) {
+                *sum += f64::from(part);
+            }
+        }
+        nll
+    }
+}
+
+vectorized! {
+    /// NLL of a piece whose products uD are in `rows`, which become the gradient on the logits.
+    fn matrix_piece(piece: &Piece<'_>, rows: &mut [f32], bias_gradient: &mut [f64]) -> f64 {
+        let classes = bias_gradient.len();
+        let mut nll = 0.0;
+        for (at, row) in rows.chunks_exact_mut(classes).enumerate() {
+            let features = &piece.features[at * classes..][..classes];
+            for ((logit, &u), &b) in row.iter_mut().zip(features).zip(piece.biases) {
+                *logit += u + b;
+            }
+            piece.mask(at, row);
+            nll += residual(row, piece.labels[at] as usize, piece.weight(at));
+            for (sum, &r) in bias_gradient.iter_mut().zip(&*row) {
+                *sum += f64::from(r);
+            }
+        }
+        nll
+    }
+}
+
+vectorized! {
+    /// Scales a gradient and adds that of a ridge to it, whose value is returned.
+    fn penalise(ridge: f64, share: f64, params: &[f64], gradient: &mut [f64]) -> f64 {
+        for (gradient, &param) in gradient.iter_mut().zip(params) {
+            *gradient = *gradient * share + 2.0 * ridge * param;
+        }
+        ridge * vector::dot(params, params)
+    }
+}
+
+vectorized! {
+    /// Adds a row's p(1 − p), u² and p(1 − p)u² to `moments`, one after the other; `row` holds its logits.
+    fn curvature(weight: f32, features: &[f32], row: &mut [f32], moments: &mut [f64]) {
+        let (_, sum) = softmax(row);
+        let (variances, rest) = moments.split_at_mut(features.len());
+        let (squares, products) = rest.split_at_mut(features.len());
+        for (class, (&e, &u)) in row.iter().zip(features).enumerate() {
+            let p = e / sum;
+            let variance = weight * p * (1.0 - p);
+            variances[class] += f64::from(variance);
+            squares[class] += f64::from(weight * u * u);
+            products[class] += f64::from(variance * u * u);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{ScoreKind, Scores};
+    use crate::rng::Rng;
+    use ndarray::Array2;
+
+    /// The objective as one would write it down, in 64 bits.
+    fn slow(
+        objective: &Objective<'_>,
+        data: &Dataset<'_>,
+        shape: LinearShape,
+        ridge: Ridge,
+        params: &[f64],
+    ) -> f64 {
+        let k = data.classes();
+        let (d, b) = params.split_at(weights(shape, k));
+        let mut value = 0.0;
+        for row in 0..data.rows() {
+            let u: Vec<f64> = objective.features[row * k..][..k]
+                .iter()
+                .map(|&u| f64::from(u))
+                .collect();
+            let logit = |i: usize| {
+                let change: f64 = match shape {
+                    LinearShape::Vector => d[i] * u[i],
+                    LinearShape::Matrix => (0..k).map(|j| d[j * k + i] * u[j]).sum(),
+                };
+                u[i] + change + b[i]
+            };
+            let label = data.labels()[row] as usize;
+            let possible = (0..k).filter(|&i| data.scores().row(row)[i] > f32::NEG_INFINITY);
+            let sum: f64 = possible.map(|i| (logit(i) - logit(label)).exp()).sum();
+            value += data.weight(row) * sum.ln() / data.total_weight();
+        }
+        for (index, d) in d.iter().enumerate() {
+            let on = shape == LinearShape::Vector || index % k == index / k;
+            let weight = if on {
+                ridge.diagonal
+            } else {
+                ridge.off_diagonal
+            };
+            value += weight * d * d;
+        }
+        value + b.iter().map(|b| ridge.bias * b * b).sum::<f64>()
+    }
+
+    #[test]
+    fn gradients_agree_with_differences_of_the_slow_writing() {
+        let mut rng = Rng::new(51);
+        for (rows, classes) in [(40, 2), (300, 3), (70, 19)] {
+            let mut logits = Array2::from_shape_fn((rows, classes), |_| rng.normal() as f32 * 2.0);
+            let labels: Vec<u32> = (0..rows).map(|_| rng.below(classes) as u32).collect();
+            if classes > 2 {
+                for row in (0..rows).step_by(5) {
+                    logits[[row, (labels[row] as usize + 1) % classes]] = f32::NEG_INFINITY;
+                }
+            }
+            let scores = Scores::new(ScoreKind::Logits, logits.clone()).unwrap();
+            let weights = (0..rows).map(|r| (r % 4) as f64).collect();
+            let data = Dataset::new(scores, &labels).unwrap();
+            let data = data.with_weights(weights).unwrap();
+            let ridge = Ridge {
+                bias: 0.1,
+                diagonal: 0.2,
+                off_diagonal: 0.3,
+            };
+            for shape in [LinearShape::Vector, LinearShape::Matrix] {
+                let features: Vec<f32> = logits.iter().map(|v| v.max(-3.0)).collect();
+                let mut objective = Objective::new(&data, features, shape, ridge);
+                let n = objective.params();
+                let params: Vec<f64> = (0..n).map(|_| 0.3 * rng.normal()).collect();
+                let mut gradient = vec![f64::NAN; n];
+                let value = objective.evaluate(&params, &mut gradient);
+                let at = |params: &[f64]| slow(&objective, &data, shape, ridge, params);
+                assert!((value - at(&params)).abs() < 1e-5, "{shape:?} {classes}");
+                for _ in 0..40 {
+                    let index = rng.below(n);
+                    let h = 1e-4;
+                    let (mut left, mut right) = (params.clone(), params.clone());
+                    left[index] -= h;
+                    right[index] += h;
+                    let difference = (at(&right) - at(&left)) / (2.0 * h);
+                    assert!(
+                        (gradient[index] - difference).abs() < 2e-5 * difference.abs().max(1.0),
+                        "{shape:?} {classes} {index}: {} {difference}",
+                        gradient[index]
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Off-diagonal and intercept regularisation (ODIR), as `ms-odir` and `dir-odir` share it.
+
+use super::{LinearFit, Ridge, tempered};
+use crate::data::Dataset;
+use crate::error::Result;
+use crate::methods::Fitted;
+use crate::methods::temperature::fit_beta;
+use crate::models::LinearShape;
+use crate::nn::input::InputKind;
+use crate::optim::Lbfgs;
+use crate::watch::{Unwatched, Watch};
+
+/// Weights that did no harm on any of the sets measured, two of 10 and two of 100 classes. The best λ is
+/// smaller for fewer classes and larger for more, see `grid`.
+pub(crate) const LAMBDA: f64 = 1e4;
+pub(crate) const MU: f64 = 0.1;
+
+/// The weights that cross validation looks at.
+pub(crate) const LAMBDAS: [f64; 10] = [1e-1, 1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8];
+pub(crate) const MUS: [f64; 3] = [1e-3, 1e-1, 1e1];
+
+/// The optimiser that both start with.
+pub(crate) fn optimizer() -> Lbfgs {
+    Lbfgs::default().with_max_iterations(200)
+}
+
+/// Implements what the two methods have in common.
+macro_rules! odir_method {
+    ($method:ident, $brief:literal, $python:literal) => {
+        impl Describe for $method {
+            const BRIEF: &'static str = $brief;
+            const PYTHON_CLASS: &'static str = $python;
+
+            fn space(&self, _classes: usize) -> Vec<Self> {
+                self.grid()
+            }
+
+            fn cheaper(&self) -> Self {
+                let mut cheap = self.clone();
+                cheap.optimizer.max_iterations = cheap.optimizer.max_iterations.min(15);
+                cheap
+            }
+        }
+
+        impl $method {
+            /// Sets the weight of the penalty off the diagonal.
+            #[must_use]
+            pub fn with_lambda(mut self, lambda: f64) -> Self {
+                self.lambda = lambda;
+                self
+            }
+
+            /// Sets the weight of the penalty on the biases.
+            #[must_use]
+            pub fn with_mu(mut self, mu: f64) -> Self {
+                self.mu = mu;
+                self
+            }
+
+            /// Sets the optimiser.
+            #[must_use]
+            pub fn with_optimizer(mut self, optimizer: Lbfgs) -> Self {
+                self.optimizer = optimizer;
+                self
+            }
+
+            /// This method with λ from 0.1 to 1e8 in steps of 10 and μ of 0.001, 0.1 and 10: candidates for
+            /// [`select::choose`](crate::select::choose). The more classes, the larger the best λ.
+            pub fn grid(&self) -> Vec<Self> {
+                let pairs = odir::LAMBDAS
+                    .iter()
+                    .flat_map(|&lambda| odir::MUS.map(|mu| (lambda, mu)));
+                pairs
+                    .map(|(lambda, mu)| self.clone().with_lambda(lambda).with_mu(mu))
+                    .collect()
+            }
+        }
+    };
+}
+
+pub(crate) use odir_method;
+
+/// Fits a matrix and biases on the scores after a shift.
+pub(crate) fn fit_odir(
+    data: &Dataset<'_>,
+    input: InputKind,
+    (lambda, mu): (f64, f64),
+    optimizer: &Lbfgs,
+    watch: &dyn Watch,
+) -> Result<Fitted> {
+    let (beta, start) = fit_beta(data, &Unwatched)?;
+    let classes = data.classes() as f64;
+    let fit = LinearFit {
+        features: tempered(input, beta, data),
+        shape: LinearShape::Matrix,
+        ridge: Ridge {
+            bias: mu / classes,
+            diagonal: 0.0,
+            // The features are β times what W weights: W = β(I + D).
+            off_diagonal: (lambda * beta * beta / (classes * (classes - 1.0))).min(f64::MAX),
+        },
+        optimizer,
+    };
+    fit.run(data, &start, watch)
+}

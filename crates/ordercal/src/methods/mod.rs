@@ -1,0 +1,40 @@
+//! The methods: one file each, in folders by family, and what they share when they fit.
+//!
+//! `table.rs` lists them; [`crate::Method`] is made from that list.
+
+pub(crate) mod binary;
+mod calibrator;
+pub(crate) mod likelihood;
+mod linear;
+pub(crate) mod networks;
+mod points;
+mod regression;
+pub(crate) mod table;
+pub(crate) mod temperature;
+
+pub use calibrator::{Calibrator, FitReport, Fitted};
+pub(crate) use calibrator::{Describe, uncalibrated_nll};
+pub use network::{oi::OrderInvariant, op::OrderPreserving, unconstrained::NoConstraint};
+pub use networks::{Family, Network};
+pub use one_vs_rest::{histogram::BinLayout, isotonic::BlockLines};
+pub use regression::Targets;
+pub use temperature::SPREAD_BOUNDS;
+
+/// Declares the file of every method, and takes its type from there.
+macro_rules! declare_modules {
+    (
+        $($family:ident { $($file:ident::$type:ident $key:literal $promise:ident;)* })*
+        + combine { $($combined:tt)* }
+    ) => {
+        $(pub(crate) mod $family {
+            $(pub(crate) mod $file;)*
+        })*
+
+        /// The types of the table.
+        pub(crate) mod listed {
+            $($(pub use super::$family::$file::$type;)*)*
+        }
+    };
+}
+
+table::for_each_method!(declare_modules);

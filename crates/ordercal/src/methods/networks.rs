@@ -1,0 +1,322 @@
+//! What `oi`, `op` and `unconstrained` share: their hyperparameters, their fit and their model.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::data::Dataset;
+use crate::error::{Error, Result};
+use crate::methods::temperature::fit_beta;
+use crate::methods::{Calibrator, Describe, FitReport, Fitted};
+use crate::models::{NetworkModel, Wiring, check_hidden};
+use crate::nn::input::{InputKind, Inputs};
+use crate::nn::loss::{FreeTargets, Head, NetworkLoss, SortedTargets};
+use crate::nn::mlp::Shape;
+use crate::nn::train::train;
+use crate::optim::{EarlyStopping, Optimizer};
+use crate::rank::Sorter;
+use crate::watch::{Unwatched, Watch};
+
+/// What sets the three network families apart.
+pub trait Family: fmt::Debug + Clone + PartialEq + Default + Send + Sync + 'static {
+    /// What the network reads and what its outputs mean.
+    const WIRING: Wiring;
+    /// What it learns, in a few words.
+    const BRIEF: &'static str;
+    /// The name of its class in Python.
+    const PYTHON_CLASS: &'static str;
+
+    /// The family's default hyperparameters.
+    fn defaults() -> Network<Self>;
+}
+
+/// Hyperparameters of a network family; [`Oi`](crate::Oi), [`Op`](crate::Op) and
+/// [`Unconstrained`](crate::Unconstrained) are this type with their own defaults.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, bound = "")]
+#[non_exhaustive]
+pub struct Network<F: Family> {
+    /// Units of each hidden layer.
+    pub hidden: Vec<usize>,
+    /// λ: the weight of the penalty λ/2 ‖θ‖² on all weights and biases.
+    pub lambda: f64,
+    /// The shift of a row before the network reads it.
+    pub input: InputKind,
+    /// How the network is trained.
+    pub optimizer: Optimizer,
+    /// Whether to stop early, by a held-out part of the rows.
+    pub early_stopping: Option<EarlyStopping>,
+    /// The seed of the initial weights and of the order of the rows.
+    pub seed: u64,
+    #[serde(skip)]
+    pub(crate) family: PhantomData<F>,
+}
+
+impl<F: Family> Default for Network<F> {
+    fn default() -> Self {
+        F::defaults()
+    }
+}
+
+impl<F: Family> Network<F> {
+    /// Sets the units of each hidden layer.
+    #[must_use]
+    pub fn with_hidden(mut self, hidden: &[usize]) -> Self {
+        self.hidden = hidden.to_vec();
+        self
+    }
+
+    /// Sets the weight of the L2 penalty.
+    #[must_use]
+    pub fn with_lambda(mut self, lambda: f64) -> Self {
+        self.lambda = lambda;
+        self
+    }
+
+    /// Sets the shift of a row before the network reads it.
+    #[must_use]
+    pub fn with_input(mut self, input: InputKind) -> Self {
+        self.input = input;
+        self
+    }
+
+    /// Sets how the network is trained.
+    #[must_use]
+    pub fn with_optimizer(mut self, optimizer: impl Into<Optimizer>) -> Self {
+        self.optimizer = optimizer.into();
+        self
+    }
+
+    /// Holds out a part of the rows and stops when the loss there no longer improves.
+    #[must_use]
+    pub fn with_early_stopping(mut self, early_stopping: EarlyStopping) -> Self {
+        self.early_stopping = Some(early_stopping);
+        self
+    }
+
+    /// Sets the seed.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+}
+
+impl<F: Family> Calibrator for Network<F> {
+    fn validate(&self) -> Result<()> {
+        check_hidden(&self.hidden)?;
+        check_lambda(self.lambda)?;
+        self.optimizer.validate()?;
+        self.early_stopping
+            .as_ref()
+            .map_or(Ok(()), EarlyStopping::validate)
+    }
+
+    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
+        self.validate()?;
+        let (beta, start) = fit_beta(data, &Unwatched)?;
+        let prepared = Prepared::new(data, self.input);
+        let classes = data.classes();
+        let shape = Shape::new(classes, &self.hidden, classes);
+        let inputs = prepared.inputs.clone();
+        let loss = prepared.into_loss(data, F::WIRING, shape.clone(), beta);
+        let trained = train(
+            &loss,
+            &self.optimizer,
+            self.lambda,
+            self.early_stopping.as_ref(),
+            self.seed,
+            watch,
+        )?;
+        let model = NetworkModel {
+            wiring: F::WIRING,
+            inputs,
+            shape,
+            beta,
+            params: trained.params,
+        };
+        let report = FitReport {
+            iterations: trained.iterations,
+            evaluations: trained.evaluations,
+            loss: trained.loss,
+            nll_before: start.nll_before,
+            nll_after: trained.nll,
+            stop: trained.stop,
+            notes: Vec::new(),
+        };
+        Ok(Fitted {
+            model: model.into(),
+            report,
+        })
+    }
+}
+
+pub(crate) fn check_lambda(lambda: f64) -> Result<()> {
+    if lambda >= 0.0 && lambda.is_finite() {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "lambda",
+        lambda,
+        "a finite number, 0 or more",
+    ))
+}
+
+/// Widths of hidden layers for up to 100 classes, and for more; the paper's.
+const WIDTHS: [usize; 7] = [1, 2, 10, 20, 50, 100, 150];
+const WIDTHS_OF_MANY_CLASSES: [usize; 7] = [2, 10, 20, 50, 100, 150, 500];
+/// Depths of networks; the paper's.
+const DEPTHS: [usize; 3] = [1, 2, 3];
+/// Weights of the L2 penalty, which shrinks a network to temperature scaling.
+const LAMBDAS: [f64; 3] = [1e-4, 1e-3, 1e-2];
+
+/// The hidden layers that a search tries: 1 to 3 of equal width.
+pub(crate) fn layers(classes: usize) -> impl Iterator<Item = Vec<usize>> {
+    let widths = if classes > 100 {
+        WIDTHS_OF_MANY_CLASSES
+    } else {
+        WIDTHS
+    };
+    DEPTHS
+        .into_iter()
+        .flat_map(move |depth| widths.map(|width| vec![width; depth]))
+}
+
+impl<F: Family> Describe for Network<F> {
+    const BRIEF: &'static str = F::BRIEF;
+    const PYTHON_CLASS: &'static str = F::PYTHON_CLASS;
+    // The optimiser draws mini-batches.
+    const FULL_BATCH: bool = false;
+
+    fn space(&self, classes: usize) -> Vec<Self> {
+        let settings =
+            layers(classes).flat_map(|hidden| LAMBDAS.map(|lambda| (hidden.clone(), lambda)));
+        let candidate = |(hidden, lambda): (Vec<usize>, f64)| {
+            self.clone().with_hidden(&hidden).with_lambda(lambda)
+        };
+        settings.map(candidate).collect()
+    }
+
+    fn cheaper(&self) -> Self {
+        let mut cheap = self.clone();
+        match &mut cheap.optimizer {
+            Optimizer::Adam(adam) => adam.epochs = adam.epochs.min(3),
+            Optimizer::Lbfgs(lbfgs) => lbfgs.max_iterations = lbfgs.max_iterations.min(10),
+        }
+        cheap
+    }
+}
+
+/// The data in sorted space, made once per fit.
+struct Prepared {
+    inputs: Inputs,
+    /// Sorted inputs, N×K; masked classes stand at the end and repeat the row's smallest input.
+    sorted: Vec<f32>,
+    order: Vec<u32>,
+    possible: Vec<u32>,
+}
+
+impl Prepared {
+    fn new(data: &Dataset<'_>, kind: InputKind) -> Self {
+        let classes = data.classes();
+        let scores = data.scores().as_slice();
+        let mut sorted = vec![0.0_f32; scores.len()];
+        let mut order = vec![0_u32; scores.len()];
+        let rows = sorted
+            .par_chunks_mut(classes)
+            .zip(order.par_chunks_mut(classes))
+            .zip(scores.par_chunks(classes));
+        rows.for_each_init(
+            || Sorter::new(classes),
+            |sorter, ((sorted, order), scores)| {
+                order.copy_from_slice(sorter.sort(scores));
+                for (sorted, &class) in sorted.iter_mut().zip(&*order) {
+                    *sorted = scores[class as usize];
+                }
+            },
+        );
+        let possible: Vec<u32> = sorted
+            .chunks_exact(classes)
+            .map(|y| y.partition_point(|&s| s > f32::NEG_INFINITY) as u32)
+            .collect();
+        let rows = sorted.chunks_exact(classes).zip(&possible);
+        let inputs = Inputs::learn(kind, rows.map(|(y, &n)| &y[..n as usize]));
+        sorted
+            .par_chunks_mut(classes)
+            .zip(&possible)
+            .for_each(|(y, &n)| {
+                let (real, masked) = y.split_at_mut(n as usize);
+                let shift = kind.shift(real);
+                for y in real.iter_mut() {
+                    *y = inputs.value(*y, shift);
+                }
+                masked.fill(real[real.len() - 1]);
+            });
+        Self {
+            inputs,
+            sorted,
+            order,
+            possible,
+        }
+    }
+
+    fn into_loss(self, data: &Dataset<'_>, wiring: Wiring, shape: Shape, beta: f64) -> NetworkLoss {
+        let classes = data.classes();
+        let mean_weight = data.total_weight() / data.rows() as f64;
+        let weights = data
+            .weights()
+            .map(|w| w.iter().map(|w| w / mean_weight).collect());
+        let in_class_order = || {
+            let mut inputs = vec![0.0_f32; self.sorted.len()];
+            let rows = inputs.chunks_exact_mut(classes);
+            for ((inputs, sorted), order) in rows
+                .zip(self.sorted.chunks_exact(classes))
+                .zip(self.order.chunks_exact(classes))
+            {
+                for (&input, &class) in sorted.iter().zip(order) {
+                    inputs[class as usize] = input;
+                }
+            }
+            inputs
+        };
+        let label_ranks = || {
+            let rows = self.order.chunks_exact(classes).zip(data.labels());
+            let rank = |(order, label): (&[u32], &u32)| order.iter().position(|c| c == label);
+            rows.map(|row| rank(row).expect("a label is a class") as u32)
+                .collect()
+        };
+        let (inputs, head) = match wiring {
+            Wiring::SortedToGaps | Wiring::ClassesToGaps => {
+                let label_ranks = label_ranks();
+                let (inputs, sorted) = if wiring == Wiring::ClassesToGaps {
+                    (in_class_order(), Some(self.sorted))
+                } else {
+                    (self.sorted, None)
+                };
+                let head = Head::Sorted(SortedTargets {
+                    sorted,
+                    unit: (self.inputs.scale * beta) as f32,
+                    label_ranks,
+                    possible: self.possible,
+                });
+                (inputs, head)
+            }
+            Wiring::ClassesToLogits => {
+                let head = Head::Free(FreeTargets {
+                    scores: data.scores().as_slice().to_vec(),
+                    labels: data.labels().to_vec(),
+                });
+                (in_class_order(), head)
+            }
+        };
+        NetworkLoss {
+            shape,
+            inputs,
+            classes,
+            head,
+            weights,
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Platt scaling, one class against the rest.
+
+use serde::{Deserialize, Serialize};
+
+use crate::data::Dataset;
+use crate::error::Result;
+use crate::methods::binary::{check_smoothing, fit_maps, fitted, share};
+use crate::methods::likelihood::plain_nll;
+use crate::methods::regression::{Targets, examples, regress};
+use crate::methods::{Calibrator, Describe, Fitted};
+use crate::models::LogisticModel;
+use crate::watch::Watch;
+
+/// Platt scaling: σ(aℓ + c) on each class's log-odds ℓ = ln(p/(1 − p)), then normalised. Predictions may
+/// change.
+///
+/// a and c are a logistic regression of the class against the rest, to convergence, with Platt's targets
+/// unless told otherwise. A binary problem is one regression on x₂ − x₁. The normalised row keeps a share
+/// `smoothing`/(n + 1) of the uniform distribution.
+///
+/// J. Platt: *Probabilistic Outputs for Support Vector Machines and Comparisons to Regularized Likelihood
+/// Methods*, 1999.
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::{Dataset, Method, Platt, ScoreKind, Scores};
+///
+/// let logits = array![[3.0_f32, 0.0], [2.0, 0.0], [0.0, 1.0], [0.0, 4.0], [1.0, 0.0]];
+/// let data = Dataset::new(Scores::new(ScoreKind::Logits, logits.view())?, &[0, 1, 0, 1, 0])?;
+/// let fitted = Method::from(Platt::default()).fit(&data)?;
+/// assert!(fitted.report.nll_after < fitted.report.nll_before);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Platt {
+    /// What the regression is told of a row.
+    pub targets: Targets,
+    /// How much of the uniform distribution is mixed in: a share `smoothing`/(n + 1).
+    pub smoothing: f64,
+}
+
+impl Default for Platt {
+    fn default() -> Self {
+        Self {
+            targets: Targets::Platt,
+            smoothing: 1.0,
+        }
+    }
+}
+
+impl Platt {
+    /// Sets what the regression is told of a row.
+    #[must_use]
+    pub fn with_targets(mut self, targets: Targets) -> Self {
+        self.targets = targets;
+        self
+    }
+
+    /// Sets how much of the uniform distribution is mixed in.
+    #[must_use]
+    pub fn with_smoothing(mut self, smoothing: f64) -> Self {
+        self.smoothing = smoothing;
+        self
+    }
+}
+
+impl Describe for Platt {
+    const BRIEF: &'static str = "a logistic curve per class, one against the rest";
+    const PYTHON_CLASS: &'static str = "Platt";
+}
+
+impl Calibrator for Platt {
+    fn validate(&self) -> Result<()> {
+        check_smoothing(self.smoothing)
+    }
+
+    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
+        let before = plain_nll(data);
+        let coefficients = fit_maps(data, before, watch, |cases| {
+            let examples = examples(cases, self.targets, |log_odds| [log_odds, 0.0]);
+            let ([a, _, c], _) = regress(&examples, [true, false]);
+            [a, a, c]
+        })?;
+        let share = share(self.smoothing, data);
+        let model = LogisticModel::new(data.classes(), share, coefficients);
+        Ok(fitted(model, data, before))
+    }
+}

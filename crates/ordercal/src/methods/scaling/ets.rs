@@ -1,0 +1,168 @@
+//! Ensemble temperature scaling: a mixture of the tempered, the original and the uniform distribution.
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::data::Dataset;
+use crate::error::Result;
+use crate::methods::likelihood::row_nll;
+use crate::methods::temperature::fit_beta;
+use crate::methods::{Calibrator, Describe, FitReport, Fitted};
+use crate::models::{EtsModel, EtsParts};
+use crate::optim::StopReason;
+use crate::optim::scalar::{self, Curvature, Local};
+use crate::optim::simplex::mixture;
+use crate::watch::{Watch, report_progress};
+
+/// Ensemble temperature scaling: w₁ softmax(βx) + w₂ softmax(x) + w₃/K, w ≥ 0 and Σw = 1. Order-preserving.
+///
+/// β and w maximise the likelihood together. Given β the weights are a convex problem, so the search is
+/// over β alone, downhill from [`Ts`](crate::Ts)'s: the published two steps (ts, then the weights) leave the
+/// tempered part too flat where a few surprising labels ask for a uniform part. Each of the three distributions keeps the order of a row,
+/// and so does a mixture of them. In a row with masked classes the uniform distribution is that of the
+/// possible ones.
+///
+/// J. Zhang, B. Kailkhura, T. Y.-J. Han: *Mix-n-Match: Ensemble and Compositional Methods for Uncertainty
+/// Calibration in Deep Learning*, ICML 2020.
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::{Dataset, Ets, Method, ScoreKind, Scores};
+///
+/// let logits = array![[9.0_f32, 0.0, -1.0], [8.0, 0.0, 1.0], [9.0, 0.0, 2.0], [7.0, 0.0, 0.5]];
+/// let data = Dataset::new(Scores::new(ScoreKind::Logits, logits.view())?, &[0, 0, 1, 0])?;
+/// let fitted = Method::from(Ets::default()).fit(&data)?;
+/// assert!(fitted.report.nll_after < fitted.report.nll_before);
+/// assert!(fitted.model.order_preserving());
+/// # Ok::<(), ordercal::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Ets {}
+
+impl Describe for Ets {
+    const BRIEF: &'static str =
+        "a mixture of the tempered, the original and the uniform distribution";
+    const PYTHON_CLASS: &'static str = "EnsembleTemperatureScaling";
+}
+
+impl Calibrator for Ets {
+    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
+        let (beta, start) = fit_beta(data, watch)?;
+        // Where no temperature is best, the bound of ts stays what it is.
+        let reach = if start.stop == StopReason::Converged {
+            REACH
+        } else {
+            0.0
+        };
+        let middle = beta.ln();
+        let mut profile = Profile::new(data);
+        let mut steps = start.iterations;
+        let bounds = (middle - reach, middle + reach);
+        let minimum = scalar::minimize(bounds, middle, TOLERANCE, Curvature::Rough, |log_beta| {
+            let at = profile.at(log_beta.exp());
+            steps += 1;
+            report_progress(watch, steps, steps + 1, at.value)?;
+            Ok(at)
+        })?;
+        let parts = EtsParts {
+            classes: data.classes(),
+            beta: minimum.at.exp(),
+            weights: profile.weights,
+        };
+        let report = FitReport {
+            iterations: steps,
+            evaluations: start.evaluations + minimum.evaluations + 1,
+            loss: minimum.value,
+            nll_before: start.nll_before,
+            nll_after: minimum.value,
+            stop: if reach > 0.0 {
+                minimum.stop
+            } else {
+                start.stop
+            },
+            notes: Vec::new(),
+        };
+        let model = EtsModel::from_parts(parts)?.into();
+        Ok(Fitted { model, report })
+    }
+}
+
+/// How far ln β may go from ts's, and how closely it is determined.
+const REACH: f64 = 2.0;
+const TOLERANCE: f64 = 1e-4;
+
+/// The NLL as a function of β alone: the weights are the best for it.
+struct Profile<'a> {
+    data: &'a Dataset<'a>,
+    /// What the tempered, the original and the uniform distribution say of each row's label.
+    likelihoods: Vec<f64>,
+    weights: [f64; 3],
+}
+
+/// What a thread needs to look at a row.
+fn scratch(data: &Dataset<'_>) -> impl Fn() -> (Vec<f32>, Vec<f32>) + Send + Sync {
+    let classes = data.classes();
+    move || (vec![0.0; classes], vec![0.0; classes])
+}
+
+impl<'a> Profile<'a> {
+    fn new(data: &'a Dataset<'a>) -> Self {
+        let mut likelihoods = vec![0.0; 3 * data.rows()];
+        likelihoods.par_chunks_mut(3).enumerate().for_each_init(
+            scratch(data),
+            |(z, e), (row, likelihoods)| {
+                let scores = data.scores().row(row);
+                let [nll, ..] = row_nll(scores, 1.0, data.labels()[row] as usize, z, e);
+                let possible = scores.iter().filter(|s| **s > f32::NEG_INFINITY).count();
+                likelihoods[1] = (-nll).exp();
+                likelihoods[2] = 1.0 / possible as f64;
+            },
+        );
+        Self {
+            data,
+            likelihoods,
+            weights: [1.0 / 3.0; 3],
+        }
+    }
+
+    /// Value, slope and curvature in ln β. Where the weights are the best, the slope is that of the NLL
+    /// with the weights held; so is the curvature, nearly.
+    fn at(&mut self, beta: f64) -> Local {
+        let data = self.data;
+        // Per row: the derivatives of ln p in β, first and second over p.
+        let derivatives: Vec<[f64; 2]> = self
+            .likelihoods
+            .par_chunks_mut(3)
+            .enumerate()
+            .map_init(scratch(data), |(z, e), (row, likelihoods)| {
+                let label = data.labels()[row] as usize;
+                let [nll, slope, variance] =
+                    row_nll(data.scores().row(row), beta as f32, label, z, e);
+                likelihoods[0] = (-nll).exp();
+                [-slope, slope * slope - variance]
+            })
+            .collect();
+        let found = mixture(&self.likelihoods, &self.weights, &|row| data.weight(row));
+        self.weights = [found.weights[0], found.weights[1], found.weights[2]];
+        let (mut slope, mut curvature) = (0.0, 0.0);
+        for (row, likelihoods) in self.likelihoods.chunks_exact(3).enumerate() {
+            let terms = likelihoods.iter().zip(&self.weights);
+            let mixed: f64 = terms.map(|(l, w)| l * w).sum();
+            let part = self.weights[0] * likelihoods[0];
+            if part > 0.0 {
+                let share = part / mixed;
+                let [first, second] = derivatives[row];
+                let weight = data.weight(row) / data.total_weight();
+                slope -= weight * share * first;
+                curvature += weight * ((share * first).powi(2) - share * second);
+            }
+        }
+        Local {
+            value: found.nll,
+            slope: beta * slope,
+            curvature: beta * beta * curvature + beta * slope,
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Vector scaling: one weight and one bias per class (Guo et al., 2017).
+
+use serde::{Deserialize, Serialize};
+
+use crate::data::Dataset;
+use crate::error::Result;
+use crate::methods::linear::{LinearFit, Ridge, tempered};
+use crate::methods::temperature::fit_beta;
+use crate::methods::{Calibrator, Describe, Fitted};
+use crate::models::LinearShape;
+use crate::nn::input::InputKind;
+use crate::optim::Lbfgs;
+use crate::watch::{Unwatched, Watch};
+
+/// Vector scaling: minimises the NLL of softmax(a ⊙ x + b) over a and b, K numbers each. Predictions may
+/// change.
+///
+/// The fit starts at temperature scaling, a = β and b = 0. It is not penalised. On separable data ts ends at
+/// its documented bound ([`SPREAD_BOUNDS`](crate::SPREAD_BOUNDS)) where the gradient vanishes, so the fit
+/// ends there; where only a and b separate the data, it ends at a mean NLL of 1e-6. See [`Svs`](crate::Svs)
+/// for a penalised one.
+///
+/// C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger: *On Calibration of Modern Neural Networks*, ICML 2017.
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::{Dataset, Method, ScoreKind, Scores, Vs};
+///
+/// // Flat scores, but the first class is right three times in four: the bias learns it.
+/// let scores = Scores::new(ScoreKind::Logits, array![[0.0_f32, 0.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]])?;
+/// let data = Dataset::new(scores.clone(), &[0, 0, 0, 1])?;
+/// let fitted = Method::from(Vs::default()).fit(&data)?;
+/// let probs = fitted.model.apply::<f64>(&scores, ScoreKind::Probs)?;
+/// assert!((probs[[0, 0]] - 0.75).abs() < 1e-3);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Vs {
+    /// The shift of a row before it is weighted.
+    pub input: InputKind,
+    /// The optimiser's settings.
+    pub optimizer: Lbfgs,
+}
+
+impl Default for Vs {
+    fn default() -> Self {
+        Self {
+            input: InputKind::Raw,
+            optimizer: Lbfgs::default(),
+        }
+    }
+}
+
+impl Vs {
+    /// Sets the shift of a row before it is weighted.
+    #[must_use]
+    pub fn with_input(mut self, input: InputKind) -> Self {
+        self.input = input;
+        self
+    }
+
+    /// Sets the optimiser.
+    #[must_use]
+    pub fn with_optimizer(mut self, optimizer: Lbfgs) -> Self {
+        self.optimizer = optimizer;
+        self
+    }
+}
+
+impl Describe for Vs {
+    const BRIEF: &'static str = "vector scaling: a weight and a bias per class";
+    const PYTHON_CLASS: &'static str = "VectorScaling";
+}
+
+impl Calibrator for Vs {
+    fn validate(&self) -> Result<()> {
+        self.optimizer.validate()
+    }
+
+    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
+        let (beta, start) = fit_beta(data, &Unwatched)?;
+        let fit = LinearFit {
+            features: tempered(self.input, beta, data),
+            shape: LinearShape::Vector,
+            ridge: Ridge::default(),
+            optimizer: &self.optimizer,
+        };
+        fit.run(data, &start, watch)
+    }
+}

@@ -1,0 +1,39 @@
+//! What the registry knows about a metric.
+
+use super::binning::Sorted;
+use super::options::MetricOptions;
+use super::predictions::Predictions;
+use super::row_stats::WeightedRows;
+use super::state::{Estimate, MetricState};
+
+/// A metric: what it is called, what it asks, and how to compute it from rows and from a [`MetricState`].
+pub(crate) struct Definition {
+    /// As typed on a command line.
+    pub(crate) key: &'static str,
+    /// As in the heading of a table.
+    pub(crate) name: &'static str,
+    /// What it asks, with the formula in words: one sentence.
+    pub(crate) brief: &'static str,
+    pub(crate) higher_is_better: bool,
+    pub(crate) compute: Compute,
+    pub(crate) from_state: FromState,
+}
+
+/// The form in which a metric reads the predictions, and the function that computes it.
+pub(crate) enum Compute {
+    /// From statistics of each row.
+    Rows(fn(&WeightedRows<'_>, &MetricOptions) -> f64),
+    /// From the confidences of the predicted classes, in ascending order.
+    TopLabel(fn(&Sorted<'_>, &MetricOptions) -> f64),
+    /// From the probabilities of every class, one column at a time; gives one value for each of several
+    /// weightings of the rows, so that a bootstrap reads the columns once.
+    PerClass(fn(&Predictions<'_>, &[Option<&[f64]>], &MetricOptions) -> Vec<f64>),
+}
+
+/// How a metric is read from a [`MetricState`].
+pub(crate) enum FromState {
+    /// The state gives the value that the rows give.
+    Exact(fn(&MetricState) -> f64),
+    /// The state gives an estimate with an error bound, or nothing if it does not keep what is needed.
+    Estimated(fn(&MetricState) -> Option<Estimate>),
+}

@@ -1,0 +1,192 @@
+//! The table of metrics. A metric is a file of this folder and a line of the table.
+//!
+//! Its file holds the documented function and a `DEFINITION`; everything that lists, explains or computes
+//! metrics (`evaluate`, bootstrap, [`MetricState`](super::MetricState), reports, the command line, Python)
+//! follows from the table.
+
+mod accuracy;
+mod adaptive_ece;
+mod brier;
+mod classwise_ece;
+mod classwise_ece_sum;
+mod debiased_ece;
+mod ece;
+mod ks;
+mod marginal_ce;
+mod mce;
+mod nll;
+mod sm_ece;
+mod top_k;
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::definition::{Compute, Definition, FromState};
+use crate::error::{Error, Result};
+
+#[cfg(test)]
+type Function = fn(&super::Predictions<'_>, &super::MetricOptions) -> Result<f64>;
+
+/// Makes the enum and its conversions from lines `Variant => file::function;`.
+macro_rules! metrics {
+    ($($variant:ident => $file:ident::$function:ident;)*) => {
+        $(pub use $file::$function;)*
+
+        /// A metric by its key, as in configuration files, command lines and reports.
+        ///
+        /// ```
+        /// use ordercal::metrics::Metric;
+        ///
+        /// let metric: Metric = "adaptive_ece".parse()?;
+        /// assert_eq!(metric, Metric::AdaptiveEce);
+        /// assert_eq!(metric.to_string(), "adaptive_ece");
+        /// assert_eq!(metric.name(), "Adaptive ECE");
+        /// assert!("ecce".parse::<Metric>().is_err());
+        /// # Ok::<(), ordercal::Error>(())
+        /// ```
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        #[non_exhaustive]
+        pub enum Metric {
+            $(
+                #[doc = concat!("See [`", stringify!($function), "`](crate::metrics::", stringify!($function), ").")]
+                $variant,
+            )*
+        }
+
+        impl Metric {
+            /// Every metric, in the order of the documentation.
+            pub const ALL: [Self; [$(stringify!($variant)),*].len()] = [$(Self::$variant),*];
+
+            #[cfg(test)]
+            const FUNCTIONS: [Function; Self::ALL.len()] = [$($function),*];
+
+            pub(crate) fn definition(self) -> &'static Definition {
+                match self {
+                    $(Self::$variant => &$file::DEFINITION,)*
+                }
+            }
+        }
+    };
+}
+
+metrics! {
+    Accuracy => accuracy::accuracy;
+    Top5 => top_k::top_k_accuracy;
+    Nll => nll::nll;
+    Brier => brier::brier;
+    Ece => ece::ece;
+    Mce => mce::mce;
+    AdaptiveEce => adaptive_ece::adaptive_ece;
+    ClasswiseEce => classwise_ece::classwise_ece;
+    ClasswiseEceSum => classwise_ece_sum::classwise_ece_sum;
+    DebiasedEce => debiased_ece::debiased_ece;
+    MarginalCe => marginal_ce::marginal_ce;
+    Ks => ks::ks;
+    SmEce => sm_ece::sm_ece;
+}
+
+impl Metric {
+    /// The key, as in `adaptive_ece`.
+    pub fn key(self) -> &'static str {
+        self.definition().key
+    }
+
+    /// The name in headings of tables and figures, as in `Adaptive ECE`.
+    pub fn name(self) -> &'static str {
+        self.definition().name
+    }
+
+    /// What the metric asks, with the formula in words: one sentence.
+    pub fn brief(self) -> &'static str {
+        self.definition().brief
+    }
+
+    /// Whether a larger value is a better one; all other metrics are errors or losses.
+    pub fn higher_is_better(self) -> bool {
+        self.definition().higher_is_better
+    }
+
+    /// Whether the metric depends only on the confidence of the predicted class and on whether it is right.
+    pub fn is_top_label(self) -> bool {
+        matches!(self.definition().compute, Compute::TopLabel(_))
+    }
+
+    /// Whether a [`MetricState`](super::MetricState) gives the same value as the rows themselves.
+    /// For the others it gives an estimate with an error bound.
+    pub fn is_exactly_mergeable(self) -> bool {
+        matches!(self.definition().from_state, FromState::Exact(_))
+    }
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.key())
+    }
+}
+
+impl FromStr for Metric {
+    type Err = Error;
+
+    fn from_str(key: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|metric| metric.key() == key);
+        found.ok_or_else(|| Error::UnknownMetric {
+            key: key.to_owned(),
+            known: Self::ALL.map(Self::key).join(", "),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_the_documented_ones_in_every_form() {
+        let documented = "accuracy top5 nll brier ece mce adaptive_ece classwise_ece classwise_ece_sum \
+                          debiased_ece marginal_ce ks sm_ece";
+        let keys: Vec<&str> = documented.split_whitespace().collect();
+        assert_eq!(Metric::ALL.map(Metric::key).to_vec(), keys);
+        for metric in Metric::ALL {
+            assert_eq!(metric.key().parse(), Ok(metric));
+            let json = serde_json::to_string(&metric).unwrap();
+            assert_eq!(json, format!("\"{metric}\""));
+            assert_eq!(serde_json::from_str::<Metric>(&json).unwrap(), metric);
+        }
+        let error = "ECE".parse::<Metric>().unwrap_err();
+        assert!(
+            matches!(error, Error::UnknownMetric { ref key, .. } if key == "ECE"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn every_function_gives_the_value_of_its_key() {
+        use crate::metrics::{MetricOptions, Predictions, evaluate};
+        let mut rng = crate::rng::Rng::new(8);
+        let mut probs = ndarray::Array2::from_shape_fn((300, 6), |_| rng.uniform());
+        for mut row in probs.rows_mut() {
+            row /= row.sum();
+        }
+        let labels: Vec<u32> = (0..300).map(|_| rng.below(6) as u32).collect();
+        let predictions = Predictions::from_probs(probs.view(), &labels).unwrap();
+        let options = MetricOptions::default().with_bins(11).with_norm(2.0);
+        let options = options.with_top_k(2);
+        let values = evaluate(&predictions, &Metric::ALL, &options).unwrap();
+        for (metric, function) in Metric::ALL.into_iter().zip(Metric::FUNCTIONS) {
+            let value = function(&predictions, &options).unwrap();
+            assert_eq!(value.to_bits(), values[&metric].to_bits(), "{metric}");
+        }
+    }
+
+    #[test]
+    fn every_metric_is_named_and_explained_in_one_sentence() {
+        for metric in Metric::ALL {
+            assert_ne!(metric.name(), metric.key());
+            assert!(metric.brief().ends_with('.'), "{metric}");
+            assert!(!metric.brief().contains(". "), "{metric}");
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Curves read off a table, one per class: what `isotonic`, `histogram` and `bbq` learn.
+
+use serde::{Deserialize, Serialize};
+
+use super::form::{Form, RowBlock};
+use super::one_vs_rest::{ClassMap, check_share, logistic, maps, write_logits};
+use super::parts::{ModelParts, PartsReader, Stored};
+use super::{check, check_classes};
+use crate::error::Result;
+
+/// What a curve does between its knots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CurveKind {
+    /// Straight lines between knots (x, y); constant outside them.
+    Lines,
+    /// y from just above its x up to and including the next x; the first x is not looked at.
+    Steps,
+}
+
+/// A curve: knots with ascending x in [0, 1], at least one.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Curve {
+    pub x: Vec<f64>,
+    pub y: Vec<f64>,
+}
+
+impl Curve {
+    /// The curve's value at a probability.
+    pub(crate) fn at(&self, kind: CurveKind, p: f64) -> f64 {
+        // The first knot at or above p.
+        let above = self.x.partition_point(|&x| x < p);
+        match kind {
+            CurveKind::Steps => self.y[above.saturating_sub(1)],
+            CurveKind::Lines => {
+                if above == 0 {
+                    return self.y[0];
+                }
+                if above == self.x.len() {
+                    return self.y[above - 1];
+                }
+                let (x0, x1) = (self.x[above - 1], self.x[above]);
+                let (y0, y1) = (self.y[above - 1], self.y[above]);
+                y0 + (y1 - y0) * ((p - x0) / (x1 - x0))
+            }
+        }
+    }
+}
+
+/// Fitted curves from each class's probability to its calibrated one, then normalised and smoothed.
+///
+/// Two classes have a single curve, the second's.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CurvesModel {
+    classes: usize,
+    share: f64,
+    kind: CurveKind,
+    curves: Vec<Curve>,
+}
+
+/// Everything a [`CurvesModel`] is made of, to be stored or built by hand.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CurvesParts {
+    /// K.
+    pub classes: usize,
+    /// The share of the uniform distribution that is mixed in.
+    pub share: f64,
+    /// What a curve does between its knots.
+    pub kind: CurveKind,
+    /// How many knots each curve has; one curve for two classes, K for more.
+    #[serde(skip)]
+    pub knots: Vec<u32>,
+    /// The knots' x, curve after curve.
+    #[serde(skip)]
+    pub x: Vec<f64>,
+    /// The knots' y, curve after curve.
+    #[serde(skip)]
+    pub y: Vec<f64>,
+}
+
+impl CurvesModel {
+    pub(crate) fn new(classes: usize, share: f64, kind: CurveKind, curves: Vec<Curve>) -> Self {
+        Self {
+            classes,
+            share,
+            kind,
+            curves,
+        }
+    }
+
+    /// Takes a model apart.
+    pub fn to_parts(&self) -> CurvesParts {
+        CurvesParts {
+            classes: self.classes,
+            share: self.share,
+            kind: self.kind,
+            knots: self.curves.iter().map(|c| c.x.len() as u32).collect(),
+            x: self.curves.iter().flat_map(|c| c.x.clone()).collect(),
+            y: self.curves.iter().flat_map(|c| c.y.clone()).collect(),
+        }
+    }
+
+    /// Builds a model.
+    ///
+    /// # Errors
+    /// [`Error::InvalidPart`](crate::Error::InvalidPart) names the first part that does not fit the others.
+    pub fn from_parts(parts: CurvesParts) -> Result<Self> {
+        check_classes(parts.classes)?;
+        check_share(parts.share)?;
+        let found = parts.knots.len();
+        let good = found == maps(parts.classes) && !parts.knots.contains(&0);
+        let expected = "one count above 0 per curve: one curve for two classes, else one per class";
+        check(good, "knots", found, expected)?;
+        let total: u64 = parts.knots.iter().map(|&k| u64::from(k)).sum();
+        for (name, values) in [("x", &parts.x), ("y", &parts.y)] {
+            let good = values.len() as u64 == total;
+            check(
+                good,
+                name,
+                values.len(),
+                "as many numbers as there are knots",
+            )?;
+            let good = values.iter().all(|v| (0.0..=1.0).contains(v));
+            check(good, name, "a number outside", "numbers between 0 and 1")?;
+        }
+        let mut curves = Vec::with_capacity(found);
+        let mut first = 0;
+        for &knots in &parts.knots {
+            let cells = first..first + knots as usize;
+            first = cells.end;
+            let (x, y) = (parts.x[cells.clone()].to_vec(), parts.y[cells].to_vec());
+            let good = x.is_sorted_by(|a, b| a < b);
+            check(
+                good,
+                "x",
+                "a step back",
+                "ascending numbers within each curve",
+            )?;
+            curves.push(Curve { x, y });
+        }
+        Ok(Self::new(parts.classes, parts.share, parts.kind, curves))
+    }
+
+    /// The calibrated probability that a class's own curve gives, before rows are normalised; for two
+    /// classes the only curve is the second's.
+    ///
+    /// # Panics
+    /// If there is no such curve.
+    pub fn curve(&self, curve: usize, probability: f64) -> f64 {
+        self.curves[curve].at(self.kind, probability)
+    }
+}
+
+impl ClassMap for CurvesModel {
+    fn probability(&self, map: usize, log_odds: f64) -> f64 {
+        self.curve(map, logistic(log_odds))
+    }
+}
+
+impl Form for CurvesModel {
+    fn classes(&self) -> usize {
+        self.classes
+    }
+
+    fn order_preserving(&self) -> bool {
+        false
+    }
+
+    fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
+        write_logits(self, self.share, block, logits);
+    }
+}
+
+impl Stored for CurvesModel {
+    fn write(&self, parts: &mut ModelParts) -> Result<()> {
+        let own = self.to_parts();
+        parts.set(&own);
+        parts.tensor("knots", own.knots);
+        parts.tensor("x", own.x);
+        parts.tensor("y", own.y);
+        Ok(())
+    }
+
+    fn read(parts: &mut PartsReader<'_>) -> Result<Self> {
+        let (knots, x, y) = (
+            parts.tensor("knots")?,
+            parts.tensor("x")?,
+            parts.tensor("y")?,
+        );
+        let settings: CurvesParts = parts.settings()?;
+        Self::from_parts(CurvesParts {
+            knots,
+            x,
+            y,
+            ..settings
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+
+    fn parts() -> CurvesParts {
+        CurvesParts {
+            classes: 3,
+            share: 0.01,
+            kind: CurveKind::Lines,
+            knots: vec![2, 1, 3],
+            x: vec![0.1, 0.6, 0.5, 0.0, 0.2, 1.0],
+            y: vec![0.0, 1.0, 0.3, 0.1, 0.1, 0.9],
+        }
+    }
+
+    #[test]
+    fn lines_and_steps_are_read_off() {
+        let model = CurvesModel::from_parts(parts()).unwrap();
+        assert_eq!(model.to_parts(), parts());
+        assert_eq!(model.curve(0, 0.05), 0.0);
+        assert!((model.curve(0, 0.35) - 0.5).abs() < 1e-12);
+        assert_eq!(model.curve(0, 0.99), 1.0);
+        assert_eq!(model.curve(1, 0.7), 0.3);
+        let steps = CurvesParts {
+            kind: CurveKind::Steps,
+            ..parts()
+        };
+        let model = CurvesModel::from_parts(steps).unwrap();
+        // Bins are open below and closed above.
+        assert_eq!(model.curve(0, 0.6), 0.0);
+        assert_eq!(model.curve(0, 0.600_001), 1.0);
+        assert_eq!(model.curve(0, 0.0), 0.0);
+        assert_eq!(model.curve(2, 1.0), 0.1);
+    }
+
+    #[test]
+    fn parts_are_checked() {
+        let name = |change: &dyn Fn(&mut CurvesParts)| {
+            let mut parts = parts();
+            change(&mut parts);
+            match CurvesModel::from_parts(parts) {
+                Err(Error::InvalidPart { part, .. }) => part,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(name(&|p| p.classes = 1), "classes");
+        assert_eq!(name(&|p| p.classes = 2), "knots");
+        assert_eq!(name(&|p| p.knots[1] = 0), "knots");
+        assert_eq!(name(&|p| p.knots[1] = 2), "x");
+        assert_eq!(name(&|p| p.share = 0.0), "share");
+        assert_eq!(name(&|p| p.x[1] = 0.1), "x");
+        assert_eq!(name(&|p| p.y[1] = f64::NAN), "y");
+    }
+}

@@ -1,0 +1,206 @@
+//! Averages of models: Σ wᵢ pᵢ(x) in probability space.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::form::{Form, RowBlock};
+use super::parts::{ModelParts, PartsReader, Stored};
+use super::{Model, check};
+use crate::error::Result;
+use crate::math::exp::exp_f64;
+use crate::math::simd::vectorized;
+use crate::math::softmax;
+
+/// A mixture of fitted models: the probabilities Σ wᵢ pᵢ, w > 0 and Σw = 1.
+///
+/// Distributions that rank the classes as the input does form a convex set, so a mixture of order-preserving
+/// models is order-preserving; with one free model among them it is not. Fold ensembles and
+/// [`Auto`](crate::Auto) are such mixtures.
+///
+/// ```
+/// use ordercal::models::{MixtureModel, TsModel};
+/// use ordercal::{Model, ScoreKind};
+///
+/// let sharp = Model::from(TsModel::new(2, 2.0)?);
+/// let flat = Model::from(TsModel::new(2, 0.5)?);
+/// let mixed = Model::from(MixtureModel::new(vec![(0.25, sharp.clone()), (0.75, flat.clone())])?);
+/// assert!(mixed.order_preserving());
+///
+/// let p = |model: &Model| model.apply_row::<f64>(&[1.0, 0.0], ScoreKind::Probs).map(|p| p[0]);
+/// assert!((p(&mixed)? - (0.25 * p(&sharp)? + 0.75 * p(&flat)?)).abs() < 1e-12);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct MixtureModel {
+    members: Vec<(f64, Model)>,
+}
+
+impl MixtureModel {
+    /// Mixes models by weights, which are scaled to sum to 1.
+    ///
+    /// # Errors
+    /// [`Error::InvalidPart`](crate::Error::InvalidPart) if there is no model, a weight is not positive, or the models are for
+    /// different numbers of classes.
+    pub fn new(mut members: Vec<(f64, Model)>) -> Result<Self> {
+        check(!members.is_empty(), "members", "none", "at least one model")?;
+        let classes = members[0].1.classes();
+        for (weight, model) in &members {
+            let good = *weight > 0.0 && weight.is_finite();
+            check(good, "weights", weight, "positive numbers")?;
+            let found = format!("models for {classes} and {} classes", model.classes());
+            let expected = "models for the same number of classes";
+            check(model.classes() == classes, "members", found, expected)?;
+        }
+        let sum: f64 = members.iter().map(|(weight, _)| weight).sum();
+        // What was scaled once must come back from a file as it went in.
+        if (sum - 1.0).abs() > 1e-12 {
+            members.iter_mut().for_each(|(weight, _)| *weight /= sum);
+        }
+        Ok(Self { members })
+    }
+
+    /// The same weight for every model.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn average(models: Vec<Model>) -> Result<Self> {
+        let weight = 1.0 / models.len().max(1) as f64;
+        Self::new(models.into_iter().map(|model| (weight, model)).collect())
+    }
+
+    /// The models with their weights.
+    pub fn members(&self) -> &[(f64, Model)] {
+        &self.members
+    }
+}
+
+impl Form for MixtureModel {
+    fn classes(&self) -> usize {
+        self.members[0].1.classes()
+    }
+
+    fn order_preserving(&self) -> bool {
+        self.members.iter().all(|(_, m)| m.order_preserving())
+    }
+
+    fn reads_order(&self) -> bool {
+        self.members.iter().any(|(_, m)| m.reads_order())
+    }
+
+    fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
+        let classes = block.classes;
+        let mut member = vec![0.0; logits.len()];
+        let mut scratch = vec![0.0; classes];
+        // Logarithms throughout: a class may be less probable than 64 bits can show, and still has a rank.
+        let mut top = vec![0.0; logits.len()];
+        for (place, (weight, model)) in self.members.iter().enumerate() {
+            model.logits(block, &mut member);
+            for row in member.chunks_exact_mut(classes) {
+                softmax::log_probabilities(row, &mut scratch);
+            }
+            if place == 0 {
+                start(&member, weight.ln(), &mut top, logits);
+            } else {
+                add(&member, weight.ln(), &mut top, logits);
+            }
+        }
+        let scores = block.scores.iter();
+        for ((sum, top), &score) in logits.iter_mut().zip(&top).zip(scores) {
+            *sum = if score > f32::NEG_INFINITY {
+                *top + sum.ln()
+            } else {
+                f64::NEG_INFINITY
+            };
+        }
+    }
+}
+
+impl Stored for MixtureModel {
+    fn write(&self, parts: &mut ModelParts) -> Result<()> {
+        let mut settings = MixtureSettings {
+            weights: Vec::new(),
+            members: Vec::new(),
+        };
+        for (place, (weight, model)) in self.members.iter().enumerate() {
+            settings.weights.push(*weight);
+            let member = parts.child(&format!("{place}."), model)?;
+            settings.members.push(member);
+        }
+        parts.set(&settings);
+        Ok(())
+    }
+
+    fn read(parts: &mut PartsReader<'_>) -> Result<Self> {
+        let MixtureSettings { weights, members } = parts.settings()?;
+        let found = format!("{} for {} models", weights.len(), members.len());
+        let good = weights.len() == members.len();
+        check(good, "weights", found, "one weight per model")?;
+        let pairs = weights.into_iter().zip(members).enumerate();
+        let pairs = pairs.map(|(place, (weight, settings))| {
+            Ok((weight, parts.child(&format!("{place}."), settings)?))
+        });
+        Self::new(pairs.collect::<Result<_>>()?)
+    }
+}
+
+/// What a file says of the model.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MixtureSettings {
+    weights: Vec<f64>,
+    members: Vec<Value>,
+}
+
+fn start(logs: &[f64], weight: f64, top: &mut [f64], sum: &mut [f64]) {
+    for (top, &log) in top.iter_mut().zip(logs) {
+        *top = log + weight;
+    }
+    sum.fill(1.0);
+}
+
+vectorized! {
+    /// Adds e^(log + weight) to e^top · sum, with top the larger of the two. Masked classes come to nothing
+    /// that is used.
+    fn add(logs: &[f64], weight: f64, top: &mut [f64], sum: &mut [f64]) {
+        for ((top, sum), &log) in top.iter_mut().zip(sum).zip(logs) {
+            let log = log + weight;
+            let larger = if log > *top { log } else { *top };
+            *sum = *sum * exp_f64(*top - larger) + exp_f64(log - larger);
+            *top = larger;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::ScoreKind;
+    use crate::models::{TsModel, UncalibratedModel};
+
+    #[test]
+    fn what_does_not_fit_together_is_refused() {
+        let ts = |classes| Model::from(TsModel::new(classes, 1.0).unwrap());
+        let refused = |members| MixtureModel::new(members).unwrap_err().to_string();
+        assert!(refused(vec![]).contains("at least one model"));
+        assert!(refused(vec![(0.0, ts(3))]).contains("positive"));
+        assert!(refused(vec![(f64::NAN, ts(3))]).contains("positive"));
+        assert!(refused(vec![(1.0, ts(3)), (1.0, ts(4))]).contains("3 and 4 classes"));
+    }
+
+    #[test]
+    fn classes_too_improbable_for_64_bits_keep_their_rank() {
+        let members = vec![
+            (0.5, TsModel::new(4, 1000.0).unwrap().into()),
+            (0.5, UncalibratedModel::new(4).unwrap().into()),
+        ];
+        let model = Model::from(MixtureModel::new(members).unwrap());
+        let row = [4000.0, 0.0, f32::NEG_INFINITY, -1.0];
+        let logits: Vec<f64> = model.apply_row(&row, ScoreKind::LogProbs).unwrap();
+        assert!(logits[0].abs() < 1e-9 && logits[2] == f64::NEG_INFINITY);
+        assert!(
+            (logits[1] - (-4000.0 + 0.5_f64.ln())).abs() < 1e-9,
+            "{logits:?}"
+        );
+        assert!((logits[1] - logits[3] - 1.0).abs() < 1e-9, "{logits:?}");
+    }
+}

@@ -1,0 +1,127 @@
+//! A free model with its probabilities projected onto the order of the scores.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::ets::log_sum;
+use super::form::{Form, RowBlock};
+use super::parts::{ModelParts, PartsReader, Stored};
+use super::projection::Projector;
+use super::{Model, check_beta};
+use crate::error::Result;
+use crate::math::softmax;
+
+/// The share of the tempered input distribution that is mixed into a projection, to keep strict steps strict.
+pub const SLIVER: f64 = 1e-6;
+
+/// A fitted free model with the projection behind it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OrderedModel {
+    inner: Box<Model>,
+    beta: f64,
+}
+
+impl OrderedModel {
+    /// Projects a fitted model; β > 0 tempers the input distribution that keeps strict steps strict. A model
+    /// that keeps the order already (what `auto-free` falls back to) hardly changes.
+    ///
+    /// # Errors
+    /// [`Error::InvalidPart`](crate::Error::InvalidPart) if β is not positive.
+    pub fn new(inner: Model, beta: f64) -> Result<Self> {
+        check_beta(beta)?;
+        Ok(Self {
+            inner: Box::new(inner),
+            beta,
+        })
+    }
+
+    /// The model that is projected.
+    pub fn inner(&self) -> &Model {
+        &self.inner
+    }
+
+    /// β.
+    pub fn inverse_temperature(&self) -> f64 {
+        self.beta
+    }
+}
+
+impl Form for OrderedModel {
+    fn classes(&self) -> usize {
+        self.inner.classes()
+    }
+
+    fn order_preserving(&self) -> bool {
+        true
+    }
+
+    fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
+        self.inner.logits(block, logits);
+        let mut projection = OrderProjection::new(block.classes, self.beta);
+        for (row, probs) in logits.chunks_exact_mut(block.classes).enumerate() {
+            softmax::probabilities(probs);
+            projection.log_probabilities(block.row(row), block.row_order(row), probs);
+        }
+    }
+}
+
+impl Stored for OrderedModel {
+    fn write(&self, parts: &mut ModelParts) -> Result<()> {
+        let inner = parts.child("", &self.inner)?;
+        parts.set(&OrderedSettings {
+            beta: self.beta,
+            inner,
+        });
+        Ok(())
+    }
+
+    fn read(parts: &mut PartsReader<'_>) -> Result<Self> {
+        let OrderedSettings { beta, inner } = parts.settings()?;
+        Self::new(parts.child("", inner)?, beta)
+    }
+}
+
+/// What a file says of the model.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OrderedSettings {
+    beta: f64,
+    inner: Value,
+}
+
+/// Projects rows of probabilities onto the order of their scores, without allocating per row.
+pub(crate) struct OrderProjection {
+    beta: f64,
+    projector: Projector,
+    tempered: Vec<f64>,
+    scratch: Vec<f64>,
+}
+
+impl OrderProjection {
+    /// For rows of K = `classes`; β tempers the input distribution that keeps strict steps strict.
+    pub(crate) fn new(classes: usize, beta: f64) -> Self {
+        Self {
+            beta,
+            projector: Projector::default(),
+            tempered: vec![0.0; classes],
+            scratch: vec![0.0; classes],
+        }
+    }
+
+    /// Replaces a row's probabilities by the logarithms of their projection; `-inf` for masked classes.
+    pub(crate) fn log_probabilities(&mut self, scores: &[f32], order: &[u32], probs: &mut [f64]) {
+        let (most, sliver) = ((-SLIVER).ln_1p(), SLIVER.ln());
+        self.projector.project(scores, order, probs);
+        for (tempered, &score) in self.tempered.iter_mut().zip(scores) {
+            *tempered = self.beta * f64::from(score);
+        }
+        softmax::log_probabilities(&mut self.tempered, &mut self.scratch);
+        for ((p, &tempered), &score) in probs.iter_mut().zip(&self.tempered).zip(scores) {
+            *p = if score > f32::NEG_INFINITY {
+                log_sum(&[most + p.ln(), sliver + tempered])
+            } else {
+                f64::NEG_INFINITY
+            };
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The nearest distribution that ranks the classes as a row of scores does.
+
+/// Projects distributions onto the order of a row, without allocating per row.
+///
+/// Of all p with x_i > x_j ⇒ p_i ≥ p_j and x_i = x_j ⇒ p_i = p_j, the one that minimises
+/// KL(q‖p) = Σ q_i ln(q_i/p_i) is a step function along the sorted row: classes with equal scores are pooled,
+/// then neighbours that stand the wrong way round are, each block to its mean. The sum stays, and q is
+/// left as it is where it already agrees. (For a sum of weighted convex costs of this kind the minimiser is
+/// that of least squares: Barlow and Brunk, 1972.) O(K) after the sort.
+///
+/// ```
+/// use ordercal::models::Projector;
+/// use ordercal::rank::Sorter;
+///
+/// let scores = [3.0_f32, 2.0, 1.0];
+/// let mut probs = [0.2, 0.5, 0.3];
+/// Projector::default().project(&scores, Sorter::new(3).sort(&scores), &mut probs);
+/// assert!(probs.iter().zip([0.35, 0.35, 0.3]).all(|(p, q)| (p - q).abs() < 1e-12));
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Projector {
+    pools: Vec<Pool>,
+}
+
+/// Neighbours in the sorted row that share one probability.
+#[derive(Debug, Clone, Copy)]
+struct Pool {
+    sum: f64,
+    count: usize,
+}
+
+impl Pool {
+    fn mean(self) -> f64 {
+        self.sum / self.count as f64
+    }
+}
+
+impl Projector {
+    /// Replaces `probs` by its projection. `order` holds the sorted classes of `scores`.
+    pub fn project(&mut self, scores: &[f32], order: &[u32], probs: &mut [f64]) {
+        self.pools.clear();
+        let mut first = 0;
+        while first < order.len() {
+            let score = scores[order[first] as usize];
+            let tied = order[first..]
+                .iter()
+                .take_while(|&&class| scores[class as usize] >= score);
+            let mut pool = Pool { sum: 0.0, count: 0 };
+            for &class in tied {
+                pool.sum += probs[class as usize];
+                pool.count += 1;
+            }
+            first += pool.count;
+            while let Some(&above) = self.pools.last() {
+                if pool.mean() <= above.mean() {
+                    break;
+                }
+                pool.sum += above.sum;
+                pool.count += above.count;
+                self.pools.pop();
+            }
+            self.pools.push(pool);
+        }
+        let mut classes = order.iter();
+        for pool in &self.pools {
+            // A class that stood alone keeps its probability to the last bit.
+            let mean = pool.mean();
+            for &class in classes.by_ref().take(pool.count) {
+                probs[class as usize] = mean;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rank::Sorter;
+    use crate::rng::Rng;
+
+    fn distribution(rng: &mut Rng, classes: usize) -> Vec<f64> {
+        let draws: Vec<f64> = (0..classes).map(|_| -rng.uniform().ln()).collect();
+        let sum: f64 = draws.iter().sum();
+        draws.iter().map(|d| d / sum).collect()
+    }
+
+    fn project(scores: &[f32], probs: &[f64]) -> Vec<f64> {
+        let mut result = probs.to_vec();
+        let mut sorter = Sorter::new(scores.len());
+        Projector::default().project(scores, sorter.sort(scores), &mut result);
+        result
+    }
+
+    fn kl(q: &[f64], p: &[f64]) -> f64 {
+        let terms = q.iter().zip(p).filter(|(q, _)| **q > 0.0);
+        terms.map(|(q, p)| q * (q / p).ln()).sum()
+    }
+
+    /// Sorts a random distribution into the order of the scores, with ties pooled.
+    fn consistent(rng: &mut Rng, scores: &[f32]) -> Vec<f64> {
+        let mut draw = distribution(rng, scores.len());
+        draw.sort_by(|a, b| b.total_cmp(a));
+        let mut sorter = Sorter::new(scores.len());
+        let order = sorter.sort(scores).to_vec();
+        let mut p = vec![0.0; scores.len()];
+        for (&class, value) in order.iter().zip(draw) {
+            p[class as usize] = value;
+        }
+        let mean = |class: usize| {
+            let tied = (0..scores.len()).filter(|&c| scores[c] == scores[class]);
+            tied.clone().map(|c| p[c]).sum::<f64>() / tied.count() as f64
+        };
+        (0..scores.len()).map(mean).collect()
+    }
+
+    fn row(rng: &mut Rng, classes: usize) -> Vec<f32> {
+        // Few values, so that many are tied.
+        (0..classes)
+            .map(|_| rng.below(classes + 2) as f32)
+            .collect()
+    }
+
+    #[test]
+    fn no_consistent_distribution_is_closer() {
+        let mut rng = Rng::new(81);
+        for classes in [2, 3, 5, 12] {
+            for _ in 0..100 {
+                let scores = row(&mut rng, classes);
+                let q = distribution(&mut rng, classes);
+                let p = project(&scores, &q);
+                assert!((p.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+                for i in 0..classes {
+                    for j in 0..classes {
+                        assert!(scores[i] <= scores[j] || p[i] >= p[j]);
+                        assert!(scores[i] != scores[j] || p[i] == p[j]);
+                    }
+                }
+                let best = kl(&q, &p);
+                for _ in 0..50 {
+                    let other = consistent(&mut rng, &scores);
+                    assert!(best <= kl(&q, &other) + 1e-12);
+                    // Nor is one that lies close by.
+                    let near: Vec<f64> = p
+                        .iter()
+                        .zip(&other)
+                        .map(|(p, o)| 0.999 * p + 0.001 * o)
+                        .collect();
+                    assert!(best <= kl(&q, &near) + 1e-12);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_are_means_and_twice_is_once() {
+        let mut rng = Rng::new(82);
+        for _ in 0..300 {
+            let scores = row(&mut rng, 9);
+            let q = distribution(&mut rng, 9);
+            let p = project(&scores, &q);
+            for &level in &p {
+                let pool: Vec<usize> = (0..9).filter(|&c| p[c] == level).collect();
+                let mean = pool.iter().map(|&c| q[c]).sum::<f64>() / pool.len() as f64;
+                assert!((mean - level).abs() < 1e-12, "{q:?} {p:?}");
+            }
+            let again = project(&scores, &p);
+            assert!(p.iter().zip(&again).all(|(a, b)| (a - b).abs() < 1e-15));
+        }
+    }
+
+    #[test]
+    fn what_agrees_is_left_alone() {
+        let mut rng = Rng::new(83);
+        for _ in 0..100 {
+            let scores: Vec<f32> = (0..7).map(|_| rng.normal() as f32).collect();
+            let p = consistent(&mut rng, &scores);
+            assert_eq!(project(&scores, &p), p);
+        }
+    }
+
+    #[test]
+    fn masked_classes_stay_at_zero() {
+        let scores = [f32::NEG_INFINITY, 1.0, 2.0, f32::NEG_INFINITY];
+        assert_eq!(
+            project(&scores, &[0.0, 0.75, 0.25, 0.0]),
+            [0.0, 0.5, 0.5, 0.0]
+        );
+    }
+}

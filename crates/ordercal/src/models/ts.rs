@@ -1,0 +1,95 @@
+//! A temperature: f(x) = βx.
+
+use serde::{Deserialize, Serialize};
+
+use super::form::{Form, RowBlock};
+use super::parts::{ModelParts, PartsReader, Stored};
+use super::{check_beta, check_classes};
+use crate::error::Result;
+use crate::math::simd::vectorized;
+use crate::math::softmax;
+use crate::rank::Elementwise;
+
+/// A fitted temperature.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TsModel {
+    classes: usize,
+    beta: f64,
+}
+
+impl TsModel {
+    /// A model with a given inverse temperature β > 0.
+    ///
+    /// # Errors
+    /// If β is not positive, or there are fewer than two classes.
+    pub fn new(classes: usize, beta: f64) -> Result<Self> {
+        check_classes(classes)?;
+        check_beta(beta)?;
+        Ok(Self { classes, beta })
+    }
+
+    /// β, what logits are multiplied by.
+    pub fn inverse_temperature(&self) -> f64 {
+        self.beta
+    }
+
+    /// T = 1/β, what logits are divided by.
+    pub fn temperature(&self) -> f64 {
+        1.0 / self.beta
+    }
+}
+
+impl Form for TsModel {
+    fn classes(&self) -> usize {
+        self.classes
+    }
+
+    fn order_preserving(&self) -> bool {
+        true
+    }
+
+    fn reads_order(&self) -> bool {
+        false
+    }
+
+    fn elementwise(&self) -> Option<Elementwise> {
+        Some(Elementwise {
+            min_slope: self.beta,
+            max_slope: self.beta,
+            max_offset: 0.0,
+        })
+    }
+
+    fn function(&self, score: f64) -> Option<f64> {
+        Some(self.beta * score)
+    }
+
+    fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
+        multiply(block.scores, self.beta, logits);
+    }
+
+    fn unnormalised(&self, block: &RowBlock<'_>, unnormalised: &mut [f64]) {
+        softmax::unnormalised_tempered(block.scores, block.classes, self.beta, unnormalised);
+    }
+}
+
+impl Stored for TsModel {
+    fn write(&self, parts: &mut ModelParts) -> Result<()> {
+        parts.set(self);
+        Ok(())
+    }
+
+    fn read(parts: &mut PartsReader<'_>) -> Result<Self> {
+        let Self { classes, beta } = parts.settings()?;
+        Self::new(classes, beta)
+    }
+}
+
+vectorized! {
+    fn multiply(scores: &[f32], beta: f64, logits: &mut [f64]) {
+        for (logit, &score) in logits.iter_mut().zip(scores) {
+            *logit = beta * f64::from(score);
+        }
+    }
+}

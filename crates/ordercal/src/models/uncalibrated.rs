@@ -1,0 +1,71 @@
+//! The identity.
+
+use serde::{Deserialize, Serialize};
+
+use super::check_classes;
+use super::form::{Form, RowBlock};
+use super::parts::{ModelParts, PartsReader, Stored};
+use crate::error::Result;
+use crate::rank::Elementwise;
+
+/// The identity.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UncalibratedModel {
+    classes: usize,
+}
+
+impl UncalibratedModel {
+    /// The identity for rows of `classes` scores.
+    ///
+    /// # Errors
+    /// If there are fewer than two classes.
+    pub fn new(classes: usize) -> Result<Self> {
+        check_classes(classes)?;
+        Ok(Self { classes })
+    }
+}
+
+impl Form for UncalibratedModel {
+    fn classes(&self) -> usize {
+        self.classes
+    }
+
+    fn order_preserving(&self) -> bool {
+        true
+    }
+
+    fn reads_order(&self) -> bool {
+        false
+    }
+
+    fn elementwise(&self) -> Option<Elementwise> {
+        Some(Elementwise {
+            min_slope: 1.0,
+            max_slope: 1.0,
+            max_offset: 0.0,
+        })
+    }
+
+    fn function(&self, score: f64) -> Option<f64> {
+        Some(score)
+    }
+
+    fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
+        for (logit, &score) in logits.iter_mut().zip(block.scores) {
+            *logit = f64::from(score);
+        }
+    }
+}
+
+impl Stored for UncalibratedModel {
+    fn write(&self, parts: &mut ModelParts) -> Result<()> {
+        parts.set(self);
+        Ok(())
+    }
+
+    fn read(parts: &mut PartsReader<'_>) -> Result<Self> {
+        let Self { classes } = parts.settings()?;
+        Self::new(classes)
+    }
+}

@@ -1,0 +1,6 @@
+//! What most programs need: `use ordercal::prelude::*;`
+
+pub use crate::{
+    Calibrator, Dataset, Error, Fitted, Method, Model, ScoreKind, Scores, Transform, Unwatched,
+    Watch,
+};

@@ -1,0 +1,263 @@
+//! Rounding without a sort, for maps that transform each score by itself.
+//!
+//! If every logit is an increasing function of its own score, only rounding errors can change the order of two classes.
+//! [`Elementwise::keeps_order`] compares those errors with the smallest possible step between results: where it
+//! answers yes, the 64-bit results are in the order of the scores. Rounding to 32 bits is monotone, so it can create
+//! ties but never swap two results, and [`TieDetector`] finds new ties with a hash table.
+
+// Ties are equal to the last bit.
+#![allow(clippy::float_cmp)]
+
+use super::round::OutputBounds;
+use crate::math::lanes;
+use crate::math::simd::vectorized;
+use crate::real::Real;
+
+/// An increasing map of each score by itself, with bounds on its slope.
+///
+/// The logit of class k is f(x_k + c), where f is increasing and c is the same for all classes of a row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Elementwise {
+    /// A lower bound on the slope of f.
+    pub min_slope: f64,
+    /// An upper bound on the slope of f.
+    pub max_slope: f64,
+    /// An upper bound on everything that is added to or subtracted from a score on the way to its logit.
+    pub max_offset: f64,
+}
+
+/// A bound on the rounding error of a 64-bit result, relative to the numbers it was computed from: 32 times the error of
+/// a single operation, enough for a dozen operations and an exponential.
+const ERROR: f64 = 1.0 / (1_u64 << 48) as f64;
+/// Neighbouring 32-bit floats differ by at least this fraction of the smaller one.
+const STEP: f64 = 1.0 / (1_u64 << 24) as f64;
+/// Larger results might be clamped, several of them to the same number.
+const MAX_RESULT: f64 = 1e300;
+
+impl Elementwise {
+    /// Whether the 64-bit results of these scores are certain to be in the order of the scores.
+    pub(crate) fn keeps_order(&self, scores: &[f32]) -> bool {
+        let (smallest, largest) = extremes(scores);
+        let (smallest, largest) = (f64::from(smallest), f64::from(largest));
+        let size = self.max_slope * (largest + self.max_offset);
+        size < MAX_RESULT && self.min_slope * smallest * STEP >= 4.0 * ERROR * (size + 1.0)
+    }
+}
+
+vectorized! {
+    /// The smallest nonzero and the largest finite magnitude.
+    fn extremes(scores: &[f32]) -> (f32, f32) {
+        // Zeros and masked classes are left out.
+        let smaller = |least: f32, score: f32| {
+            let magnitude = score.abs();
+            if magnitude > 0.0 && magnitude < least { magnitude } else { least }
+        };
+        let larger = |most: f32, score: f32| {
+            let magnitude = score.abs();
+            if magnitude < f32::INFINITY && magnitude > most { magnitude } else { most }
+        };
+        (
+            lanes::fold::<64, _, _>(scores, f32::INFINITY, smaller, f32::min),
+            lanes::fold::<64, _, _>(scores, 0.0, larger, f32::max),
+        )
+    }
+}
+
+/// Rounds results that are in the order of their scores. Rows in which [`TieDetector`] then finds a new tie have to be
+/// rounded again, in order.
+pub(crate) fn round_all<T: Real>(bounds: &OutputBounds, values: &[f64], output: &mut [T]) {
+    T::round_all(values, (bounds.lowest, bounds.highest), output);
+}
+
+/// Finds different scores whose results became equal.
+#[derive(Debug, Clone)]
+pub(crate) struct TieDetector {
+    /// A hash of each result of the current row.
+    hashes: Vec<u16>,
+    /// The number of the last row that used a slot; with the number in it there is no need to clear the table.
+    slots: Vec<u8>,
+    /// The number of the current row, from 1 to 255 and then from 1 again.
+    row: u8,
+}
+
+impl TieDetector {
+    pub(crate) fn new(classes: usize) -> Self {
+        // Few enough for the first-level cache if rows are short, enough to make chance collisions rare if they are long.
+        let slots = (64 * classes).next_power_of_two().clamp(4096, 65_536);
+        Self {
+            hashes: vec![0; classes],
+            slots: vec![0; slots],
+            row: 0,
+        }
+    }
+
+    /// Whether two classes with different scores have equal results.
+    ///
+    /// `output` was rounded from results in the order of `input`. 64-bit results were not rounded, so they have no new
+    /// ties.
+    pub(crate) fn has_new_tie<T: Real>(
+        &mut self,
+        bounds: &OutputBounds,
+        input: &[f32],
+        output: &[T],
+    ) -> bool {
+        let Some(output) = T::as_f32(output) else {
+            return false;
+        };
+        if self.row == u8::MAX {
+            self.row = 0;
+            self.slots.fill(0);
+        }
+        self.row += 1;
+        hash_all(output, &mut self.hashes);
+        let row = Rounded {
+            input,
+            output,
+            strict_from: bounds.strict_from as f32,
+        };
+        // Ties of the input are verified one by one. With many of them, rounding in order is faster.
+        let mut ties_left = 8 + input.len() / 16;
+        let mask = self.slots.len() - 1;
+        for (place, &hash) in self.hashes.iter().enumerate() {
+            let slot = &mut self.slots[usize::from(hash) & mask];
+            if *slot == self.row && row.repeats(place) {
+                if ties_left == 0 || row.is_new_tie(place) {
+                    return true;
+                }
+                ties_left -= 1;
+            }
+            *slot = self.row;
+        }
+        false
+    }
+}
+
+/// A row before and after rounding.
+struct Rounded<'a> {
+    input: &'a [f32],
+    output: &'a [f32],
+    /// Smaller results may be equal.
+    strict_from: f32,
+}
+
+impl Rounded<'_> {
+    /// Whether an earlier class has the same result, and ties matter there.
+    #[cold]
+    fn repeats(&self, place: usize) -> bool {
+        let value = self.output[place];
+        value >= self.strict_from
+            && value > f32::NEG_INFINITY
+            && count(&self.output[..place], value) > 0
+    }
+
+    /// Whether an earlier class has the same result, but another score.
+    fn is_new_tie(&self, place: usize) -> bool {
+        let (score, value) = (self.input[place], self.output[place]);
+        let mut before = self.input[..place].iter().zip(self.output);
+        before.any(|(&other, &result)| result == value && other != score)
+    }
+}
+
+vectorized! {
+    /// Fibonacci hashing; equal values have equal hashes.
+    fn hash_all(values: &[f32], hashes: &mut [u16]) {
+        for (hash, &value) in hashes.iter_mut().zip(values) {
+            *hash = (value.to_bits().wrapping_mul(0x9e37_79b1) >> 16) as u16;
+        }
+    }
+}
+
+vectorized! {
+    /// How often a value occurs.
+    fn count(values: &[f32], value: f32) -> u32 {
+        // Without an early exit, so that the loop is vectorised.
+        let mut count = 0;
+        for &other in values {
+            count += u32::from(other == value);
+        }
+        count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::math::exp::exp_f64;
+    use crate::rng::Rng;
+
+    #[test]
+    fn new_ties_are_those_that_all_pairs_show() {
+        let mut rng = Rng::new(81);
+        let mut seen = [0, 0];
+        let logits = OutputBounds::logits::<f32>();
+        for classes in [2, 5, 10, 100, 199, 200, 1000] {
+            let mut ties = TieDetector::new(classes);
+            for _ in 0..200 {
+                let spread = classes * classes / 2 + 1;
+                let input: Vec<f32> = (0..classes).map(|_| rng.below(4 * spread) as f32).collect();
+                // Neighbouring scores share a result now and then.
+                let output: Vec<f32> = input.iter().map(|v| (v / 4.0).ceil()).collect();
+                let pair = |i: usize, j: usize| output[i] == output[j] && input[i] != input[j];
+                let any = (0..classes).any(|i| (0..i).any(|j| pair(i, j)));
+                assert_eq!(ties.has_new_tie(&logits, &input, &output), any);
+                seen[usize::from(any)] += 1;
+            }
+        }
+        assert!(seen[0] > 100 && seen[1] > 100, "{seen:?}");
+    }
+
+    #[test]
+    fn ties_of_the_input_masks_and_vanished_results_are_not_new_ties() {
+        let masked = f32::NEG_INFINITY;
+        let input = [1.0, 1.0, masked, masked, -3.0, -4.0];
+        let probs = [0.5_f32, 0.5, 0.0, 0.0, 0.0, 0.0];
+        let mut ties = TieDetector::new(6);
+        assert!(!ties.has_new_tie(&OutputBounds::probs::<f32>(), &input, &probs));
+        assert!(ties.has_new_tie(&OutputBounds::logits::<f32>(), &input, &probs));
+        let logits = [2.0, 2.0, masked, masked, -1.0, -2.0];
+        assert!(!ties.has_new_tie(&OutputBounds::logits::<f32>(), &input, &logits));
+    }
+
+    fn linear(slope: f64) -> Elementwise {
+        Elementwise {
+            min_slope: slope,
+            max_slope: slope,
+            max_offset: 0.0,
+        }
+    }
+
+    #[test]
+    fn results_that_keep_their_order_are_in_order_in_64_bits() {
+        let mut rng = Rng::new(82);
+        let mut kept = 0;
+        for _ in 0..20_000 {
+            let beta = 10_f64.powf(4.0 * rng.uniform() - 2.0);
+            let start = (10_f64.powf(8.0 * rng.uniform() - 5.0)) as f32;
+            let mut row = [0.0_f32; 6];
+            for (place, score) in row.iter_mut().enumerate() {
+                *score = f32::from_bits(start.to_bits() + place as u32);
+            }
+            if linear(beta).keeps_order(&row) {
+                kept += 1;
+                let top = beta * f64::from(row[5]) + 1.0;
+                let probs = row.map(|v| exp_f64(beta * f64::from(v) - top));
+                assert!(
+                    probs.windows(2).all(|pair| pair[0] < pair[1]),
+                    "{row:?} {beta}"
+                );
+            }
+        }
+        assert!(kept > 5000, "{kept}");
+    }
+
+    #[test]
+    fn tiny_and_huge_scores_may_change_places() {
+        assert!(linear(1.0).keeps_order(&[0.0, -3.0, 4.0, f32::NEG_INFINITY]));
+        for row in [[1e-9_f32, 1.0], [1.0, 1e30], [f32::MIN_POSITIVE, 0.0]] {
+            assert!(!linear(1.0).keeps_order(&row), "{row:?}");
+        }
+        for (slope, row) in [(1.7e308, [0.9_f32, 1.0]), (1e300, [-1e30, -2e30])] {
+            assert!(!linear(slope).keeps_order(&row), "{slope}");
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! [`Method`]: every method of the table under one type, by key, as JSON, and projected.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use crate::combine::{Auto, AutoFree, KeepOrder};
+use crate::data::Dataset;
+use crate::error::{Error, Result};
+use crate::methods::listed::*;
+use crate::methods::table::for_each_method;
+use crate::methods::{Calibrator, Describe, Fitted};
+use crate::watch::{Unwatched, Watch};
+
+/// What the key of a projected method ends with.
+const ORDER: &str = "+order";
+
+macro_rules! promises_order {
+    (kept) => {
+        true
+    };
+    (free) => {
+        false
+    };
+}
+
+macro_rules! define_method {
+    (
+        $($family:ident { $($file:ident::$type:ident $key:literal $promise:ident;)* })*
+        + combine { $($combined:ident $combined_key:literal $combined_promise:ident;)* }
+    ) => {
+        define_method!(
+            @all $($($type $key $promise;)*)* $($combined $combined_key $combined_promise;)*
+        );
+    };
+    (@all $($type:ident $key:literal $promise:ident;)*) => {
+        /// A calibration method with its hyperparameters.
+        ///
+        /// As JSON or TOML it is a table with the key `method` beside the hyperparameters, each of which may be
+        /// left out: `{"method": "oi", "hidden": [100, 100]}`. A free method with its key followed by `+order`
+        /// is that method with its probabilities projected onto the order of the scores, see [`Ordered`].
+        #[derive(Debug, Clone, PartialEq)]
+        #[non_exhaustive]
+        pub enum Method {
+            $(#[doc = concat!("`", $key, "`")] $type($type),)*
+            /// `KEY+order`.
+            Ordered(Ordered),
+            /// A method of your own.
+            Custom(CustomMethod),
+        }
+
+        $(impl From<$type> for Method {
+            fn from(method: $type) -> Self {
+                Self::$type(method)
+            }
+        })*
+
+        impl Method {
+            /// Every method with its default hyperparameters, in the order of the table. The free ones come
+            /// once more as `KEY+order`, which are not listed.
+            pub fn all() -> Vec<Self> {
+                vec![$($type::default().into(),)*]
+            }
+
+            /// The method's key, as on the command line.
+            pub fn key(&self) -> &str {
+                match self {
+                    $(Self::$type(_) => $key,)*
+                    Self::Ordered(method) => &method.key,
+                    Self::Custom(method) => &method.name,
+                }
+            }
+
+            /// Whether its models promise to keep the ranking of every row.
+            pub fn promises_order(&self) -> bool {
+                match self {
+                    $(Self::$type(_) => promises_order!($promise),)*
+                    Self::Ordered(_) => true,
+                    Self::Custom(_) => false,
+                }
+            }
+
+            /// What it learns, in a few words.
+            pub fn brief(&self) -> &'static str {
+                match self {
+                    $(Self::$type(_) => <$type as Describe>::BRIEF,)*
+                    Self::Ordered(method) => method.inner.brief(),
+                    Self::Custom(_) => "a method of your own",
+                }
+            }
+
+            /// The name of its class in Python; nothing for a method of your own.
+            pub fn python_class(&self) -> Option<&'static str> {
+                match self {
+                    $(Self::$type(_) => Some(<$type as Describe>::PYTHON_CLASS),)*
+                    Self::Ordered(method) => method.inner.python_class(),
+                    Self::Custom(_) => None,
+                }
+            }
+
+            /// Whether every step of its fit sees all rows, so that their order cannot matter and a weight of
+            /// 2 is the same as a repeated row.
+            pub fn full_batch(&self) -> bool {
+                match self {
+                    $(Self::$type(_) => <$type as Describe>::FULL_BATCH,)*
+                    Self::Ordered(method) => method.inner.full_batch(),
+                    Self::Custom(_) => false,
+                }
+            }
+
+            /// Whether it divides the rows into folds by itself.
+            pub(crate) fn own_folds(&self) -> bool {
+                match self {
+                    $(Self::$type(_) => <$type as Describe>::OWN_FOLDS,)*
+                    Self::Ordered(method) => method.inner.own_folds(),
+                    Self::Custom(_) => false,
+                }
+            }
+
+            /// The settings that a search tries.
+            pub(crate) fn space(&self, classes: usize) -> Vec<Self> {
+                match self {
+                    $(Self::$type(method) => {
+                        Describe::space(method, classes).into_iter().map(Self::from).collect()
+                    })*
+                    Self::Ordered(method) => {
+                        let inner = method.inner.space(classes);
+                        inner.into_iter().map(Self::keep_order).collect()
+                    }
+                    Self::Custom(_) => vec![self.clone()],
+                }
+            }
+
+            /// The same with a tenth of the work or less.
+            pub(crate) fn cheaper(&self) -> Self {
+                match self {
+                    $(Self::$type(method) => Describe::cheaper(method).into(),)*
+                    Self::Ordered(method) => method.inner.cheaper().keep_order(),
+                    Self::Custom(_) => self.clone(),
+                }
+            }
+
+            fn calibrator(&self) -> &dyn Calibrator {
+                match self {
+                    $(Self::$type(method) => method,)*
+                    Self::Ordered(method) => method,
+                    Self::Custom(method) => &*method.calibrator,
+                }
+            }
+
+            fn to_value(&self) -> serde_json::Result<Value> {
+                match self {
+                    $(Self::$type(method) => serde_json::to_value(method),)*
+                    Self::Ordered(method) => method.inner.to_value(),
+                    Self::Custom(_) => Err(serde::ser::Error::custom(
+                        "a method of your own cannot be written down",
+                    )),
+                }
+            }
+
+            fn from_value(key: &str, settings: Value) -> Option<serde_json::Result<Self>> {
+                match key {
+                    $($key => Some(serde_json::from_value::<$type>(settings).map(Self::from)),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+for_each_method!(define_method);
+
+impl Method {
+    /// A method of your own, under a name for tables and messages.
+    pub fn custom(name: &str, calibrator: impl Calibrator + 'static) -> Self {
+        Self::Custom(CustomMethod {
+            name: name.to_owned(),
+            calibrator: Arc::new(calibrator),
+        })
+    }
+
+    /// The method with the given key, or `KEY+order`, and default hyperparameters.
+    ///
+    /// # Errors
+    /// [`Error::UnknownMethod`] lists the keys there are; [`Error::AlreadyOrdered`] for `+order` behind a
+    /// method that keeps the order by itself.
+    pub fn from_key(key: &str) -> Result<Self> {
+        if let Some(inner) = key.strip_suffix(ORDER) {
+            return Ok(Ordered::new(Self::from_key(inner)?)?.into());
+        }
+        let all = Self::all();
+        let known = all.iter().map(Self::key).collect::<Vec<_>>().join(" ");
+        all.into_iter()
+            .find(|method| method.key() == key)
+            .ok_or_else(|| Error::UnknownMethod {
+                key: key.to_owned(),
+                known,
+            })
+    }
+
+    /// The same method if it promises to keep the order, or else its projection onto the order.
+    #[must_use]
+    pub fn keep_order(self) -> Self {
+        match Ordered::new(self.clone()) {
+            Ok(ordered) => ordered.into(),
+            Err(_) => self,
+        }
+    }
+
+    /// Checks every hyperparameter.
+    ///
+    /// # Errors
+    /// [`Error::InvalidParameter`] names the first that is out of range.
+    pub fn validate(&self) -> Result<()> {
+        self.calibrator().validate()
+    }
+
+    /// Learns a model from data.
+    ///
+    /// # Errors
+    /// If a hyperparameter is out of range.
+    pub fn fit(&self, data: &Dataset<'_>) -> Result<Fitted> {
+        self.fit_watched(data, &Unwatched)
+    }
+
+    /// Learns a model from data, telling `watch` how it goes; `watch` can cancel the fit.
+    ///
+    /// # Errors
+    /// If a hyperparameter is out of range, or [`Error::Cancelled`].
+    pub fn fit_watched(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
+        self.validate()?;
+        self.calibrator().fit(data, watch)
+    }
+}
+
+impl Calibrator for Method {
+    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
+        self.fit_watched(data, watch)
+    }
+
+    fn validate(&self) -> Result<()> {
+        Method::validate(self)
+    }
+}
+
+impl Serialize for Method {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut table = self.to_value().map_err(serde::ser::Error::custom)?;
+        table["method"] = self.key().into();
+        table.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Method {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut table = Map::<String, Value>::deserialize(deserializer)?;
+        let key = match table.remove("method") {
+            Some(Value::String(key)) => key,
+            Some(_) => {
+                return Err(D::Error::custom(
+                    "`method` is not a text: it is a method's key",
+                ));
+            }
+            None => return Err(D::Error::missing_field("method")),
+        };
+        let inner = key.strip_suffix(ORDER).unwrap_or(&key);
+        let Some(method) = Self::from_value(inner, table.into()) else {
+            return Err(D::Error::custom(
+                Self::from_key(inner).expect_err("not in the table"),
+            ));
+        };
+        let method = method.map_err(D::Error::custom)?;
+        if inner == key {
+            return Ok(method);
+        }
+        let ordered = Ordered::new(method).map_err(D::Error::custom)?;
+        Ok(ordered.into())
+    }
+}
+
+/// A free method with its probabilities projected onto the order of the scores ([`KeepOrder`]).
+///
+/// Its key is the inner method's with `+order` behind it, and as JSON it is the inner method under that key:
+/// `{"method": "sms+order", "lambda": 2.0}`.
+///
+/// ```
+/// use ordercal::{Error, Method, Ordered, Sms, Ts};
+///
+/// let ordered = Ordered::new(Sms::default())?;
+/// assert_eq!(Method::from(ordered), Method::from_key("sms+order")?);
+/// // What keeps the order already has nothing to project.
+/// let refused = Ordered::new(Ts::default());
+/// assert_eq!(refused, Err(Error::AlreadyOrdered { key: "ts".to_owned() }));
+/// # Ok::<(), ordercal::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ordered {
+    key: String,
+    inner: Box<Method>,
+}
+
+impl Ordered {
+    /// Projects a free method.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyOrdered`] for a method that keeps the order without it.
+    pub fn new(inner: impl Into<Method>) -> Result<Self> {
+        let inner = inner.into();
+        if inner.promises_order() {
+            let key = inner.key().to_owned();
+            return Err(Error::AlreadyOrdered { key });
+        }
+        Ok(Self {
+            key: format!("{}{ORDER}", inner.key()),
+            inner: Box::new(inner),
+        })
+    }
+
+    /// The method that is projected.
+    pub fn inner(&self) -> &Method {
+        &self.inner
+    }
+}
+
+impl From<Ordered> for Method {
+    fn from(method: Ordered) -> Self {
+        Self::Ordered(method)
+    }
+}
+
+impl Calibrator for Ordered {
+    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
+        KeepOrder(&*self.inner).fit(data, watch)
+    }
+
+    fn validate(&self) -> Result<()> {
+        self.inner.validate()
+    }
+}
+
+/// A [`Calibrator`] of your own under a name; see [`Method::custom`].
+#[derive(Clone)]
+pub struct CustomMethod {
+    name: String,
+    calibrator: Arc<dyn Calibrator>,
+}
+
+impl fmt::Debug for CustomMethod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CustomMethod {:?}", self.name)
+    }
+}
+
+/// Two are equal if they are clones of each other.
+impl PartialEq for CustomMethod {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && Arc::ptr_eq(&self.calibrator, &other.calibrator)
+    }
+}

@@ -1,0 +1,66 @@
+//! Imports go one way: a module uses only what stands before it in this list.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The modules of the crate, each below those that may use it.
+const LAYERS: [&str; 20] = [
+    "error", "rng", "watch", "math", "real", "rank", "data", "optim", "nn", "models", "methods",
+    "combine", "registry", "metrics", "select", "compare", "curve", "diagnose", "kernels",
+    "prelude",
+];
+
+#[test]
+fn imports_go_one_way() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    list(&source, &mut files);
+    assert!(files.len() > 50, "{files:?}");
+    let mut wrong = Vec::new();
+    for file in files {
+        let place = file.strip_prefix(&source).expect("below src");
+        let module = place.components().next().expect("a name");
+        let module = module.as_os_str().to_str().expect("plain text");
+        let module = module.trim_end_matches(".rs");
+        if module == "lib" {
+            continue;
+        }
+        let layer = layer(module).unwrap_or_else(|| panic!("{module} is not in the list"));
+        let text = fs::read_to_string(&file).expect("a source file");
+        // Tests may use whatever they need.
+        let code = text.split("#[cfg(test)]").next().expect("a first part");
+        for used in code.lines().filter_map(imported) {
+            if self::layer(used).is_none_or(|below| below > layer) {
+                wrong.push(format!("{}: crate::{used}", place.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The module that a line imports from.
+fn imported(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let line = line.strip_prefix("pub(crate) ").unwrap_or(line);
+    let line = line.strip_prefix("pub ").unwrap_or(line);
+    let path = line.strip_prefix("use crate::")?;
+    let end = path.find(|c: char| !(c.is_alphanumeric() || c == '_'));
+    let name = &path[..end.unwrap_or(path.len())];
+    // A group or a type of the crate's root says nothing of a module.
+    (!name.is_empty() && name.chars().all(|c| c.is_lowercase() || c == '_')).then_some(name)
+}
+
+fn layer(module: &str) -> Option<usize> {
+    LAYERS.iter().position(|known| *known == module)
+}
+
+fn list(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            list(&path, files);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            files.push(path);
+        }
+    }
+}
