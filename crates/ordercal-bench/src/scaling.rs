@@ -206,7 +206,7 @@ impl Sweep {
 fn quadratic_in_classes(method: &Method) -> Result<bool> {
     let size = |classes: usize| -> Result<f64> {
         let fitted = method.fit(&overconfident_data(400, classes, 1))?;
-        Ok(SavedModel::new(method.clone(), fitted).to_bytes().len() as f64)
+        Ok(SavedModel::new(method.clone(), fitted).to_bytes()?.len() as f64)
     };
     Ok(size(80)? > 3.0 * size(40)?)
 }
