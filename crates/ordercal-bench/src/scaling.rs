@@ -81,8 +81,10 @@ pub fn run(Args { folder }: &Args) -> Result<()> {
     let mut text = format!(
         "# How the time of a fit grows\nWritten by `cargo measure scaling`: seconds of one fit with a method's default \
          settings on generated logits, {} threads. \"–\" stands for what is expected to take longer than \
-         {PATIENCE:.0} s. \"Last growth\" compares the last two sizes: the seconds, and the passes over the data, \
-         whose number depends on the data.\n",
+         {PATIENCE:.0} s. \"Last growth\" compares the last two sizes; \"passes\" are those over the data, for each \
+         size. Their number depends on the data: the true map is a temperature of 2, so a fit that starts there, as \
+         `diag` does, ends after a few passes unless it finds structure in the noise of few rows, and may take longer on \
+         fewer rows.\n",
         rayon::current_num_threads()
     );
     for sweep in SWEEPS {

@@ -1,4 +1,4 @@
-//! What both sides work on: generated logits whose true map is known, or somebody's bundles.
+//! The data of both sides: generated logits whose true map is known, or bundles from files.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! What this machine can do at best, measured now: matrix products and reading memory on all cores.
+//! Peak throughput of this machine, measured: matrix products and memory bandwidth on all cores.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -14,19 +14,19 @@ pub struct Limits {
     pub bytes: f64,
 }
 
-/// The least that a piece of work has to do.
+/// A lower bound on what a workload has to do.
 #[derive(Clone, Copy)]
-pub enum Least {
+pub enum LowerBound {
     /// Multiplications and additions.
     Operations(f64),
-    /// Bytes read from memory: data that do not fit the cache, as often as they are gone through.
+    /// Bytes read from memory by all passes over data larger than the cache.
     Bytes(f64),
-    /// Nothing that a limit of the machine could be compared with.
-    Nothing,
+    /// None that is known.
+    Unknown,
 }
 
 impl Limits {
-    /// The best of several tries: the machine's other users only make it slower.
+    /// The best of several runs: other load on the machine only makes them slower.
     pub fn measure() -> Self {
         const SIDE: usize = 1024;
         let threads = rayon::current_num_threads();
@@ -49,12 +49,12 @@ impl Limits {
         }
     }
 
-    /// How long the work takes at the limit.
-    pub fn seconds(&self, least: Least) -> Option<f64> {
-        match least {
-            Least::Operations(count) => Some(count / self.operations),
-            Least::Bytes(count) => Some(count / self.bytes),
-            Least::Nothing => None,
+    /// The time that the lower bound implies.
+    pub fn seconds(&self, bound: LowerBound) -> Option<f64> {
+        match bound {
+            LowerBound::Operations(count) => Some(count / self.operations),
+            LowerBound::Bytes(count) => Some(count / self.bytes),
+            LowerBound::Unknown => None,
         }
     }
 }

@@ -4,7 +4,7 @@ mod data;
 mod limits;
 mod peers;
 mod table;
-mod works;
+mod workloads;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use data::Set;
 use limits::Limits;
 use peers::Peers;
 use table::{Line, Table};
-use works::Work;
+use workloads::Workload;
 
 /// With --peers and without --only or DIR, also writes benchmarks/results.md and its chart.
 #[derive(clap::Args)]
@@ -34,7 +34,7 @@ pub struct Args {
     only: Option<String>,
 }
 
-/// Runs everything, prints it, and writes `benchmarks/results.md` and its chart if it was the whole of it.
+/// Runs everything, prints it, and writes `benchmarks/results.md` and its chart if nothing was left out.
 pub fn run(args: &Args) -> Result<()> {
     let root = crate::root();
     let folder = root.join("target/bench");
@@ -49,9 +49,9 @@ pub fn run(args: &Args) -> Result<()> {
     println!("{}", table.heading());
     match &args.bundles {
         None => {
-            let works = works::all();
+            let workloads = workloads::all();
             let mut last: Option<Set> = None;
-            for work in works.iter().filter(|w| args.wants(w)) {
+            for work in workloads.iter().filter(|w| args.wants(w)) {
                 let there = last.take().filter(|set| set.size() == work.size);
                 let set = match there {
                     Some(set) => set,
@@ -68,7 +68,7 @@ pub fn run(args: &Args) -> Result<()> {
             for bundle in crate::quality::bundles(bundles)? {
                 let set = Set::load(&bundle, &folder)?;
                 println!("{}", bundle.display());
-                for work in works::on_bundles(set.size()) {
+                for work in workloads::on_bundles(set.size()) {
                     if args.wants(&work) {
                         table.add(args.measure(&work, &set, peers.as_mut())?);
                     }
@@ -80,13 +80,13 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 impl Args {
-    fn wants(&self, work: &Work) -> bool {
+    fn wants(&self, work: &Workload) -> bool {
         let wanted = |part: &String| work.name.contains(part.as_str());
         self.only.as_ref().is_none_or(wanted)
     }
 
     /// Runs both sides in turns, after a first run of each that does not count.
-    fn measure(&self, work: &Work, set: &Set, peers: Option<&mut Peers>) -> Result<Line> {
+    fn measure(&self, work: &Workload, set: &Set, peers: Option<&mut Peers>) -> Result<Line> {
         let first = work.run(set)?;
         let mut ours = Vec::new();
         let mut theirs = vec![Vec::new(); work.peers.len()];
@@ -116,8 +116,8 @@ impl Args {
     }
 }
 
-/// One turn of one side. What takes a moment only is run a few times, and the shortest counts: threads and caches
-/// that have to wake up after the other side's turn would be most of it.
+/// One turn of one side. A short run is repeated and the shortest counts: after the other side's turn, caches are
+/// cold and threads asleep.
 fn turn(mut run: impl FnMut() -> Result<f64>) -> Result<f64> {
     let mut shortest = run()?;
     for _ in 0..4 {

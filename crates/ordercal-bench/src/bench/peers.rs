@@ -19,7 +19,7 @@ pub struct Peers {
     pub versions: Vec<String>,
 }
 
-/// What a peer says.
+/// A peer's answer.
 pub struct Answer {
     pub seconds: f64,
     pub result: f64,
@@ -45,7 +45,7 @@ impl Peers {
         })
     }
 
-    /// Runs a piece of work once; with `result`, asks what came of it as well.
+    /// Runs a workload once; with `result`, also asks for its result.
     pub fn run(&mut self, work: &str, data: &Path, result: bool) -> Result<Answer> {
         let request = serde_json::json!({"work": work, "data": data, "result": result});
         let pipe = self.requests.as_mut().context("the peers have stopped")?;

@@ -5,16 +5,16 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use ordercal_report::{Bar, BarFigure, Theme};
 
-use super::limits::{Least, Limits};
-use super::works::{Goal, Run, Work};
+use super::limits::{Limits, LowerBound};
+use super::workloads::{Goal, Run, Workload};
 
-/// One piece of work, measured.
+/// One workload, measured.
 pub struct Line {
     work: String,
     size: (usize, usize),
     ours: f64,
     result: f64,
-    least: Least,
+    bound: LowerBound,
     alone: Option<Goal>,
     peers: Vec<Peer>,
 }
@@ -28,7 +28,7 @@ struct Peer {
 
 impl Line {
     pub fn new(
-        work: &Work,
+        work: &Workload,
         first: &Run,
         ours: &mut [f64],
         theirs: &mut [Vec<f64>],
@@ -41,7 +41,7 @@ impl Line {
             size: work.size,
             ours: median(ours),
             result: first.result,
-            least: first.least,
+            bound: first.bound,
             alone: work.alone,
             peers: measured
                 .map(|(((name, goal), seconds), &result)| Peer {
@@ -60,7 +60,7 @@ fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// All of them, and what they were measured on.
+/// All of them, with the limits of the machine.
 pub struct Table {
     lines: Vec<Line>,
     operations: f64,
@@ -116,7 +116,7 @@ impl Table {
             operations: self.operations,
             bytes: self.bytes,
         };
-        let share = limits.seconds(line.least);
+        let share = limits.seconds(line.bound);
         let share = share.map_or(String::new(), |s| format!("{:.0}%", 100.0 * s / line.ours));
         let size = format!("{}×{}", line.size.0, line.size.1);
         let row = |peer: &str, theirs: String, ratio: String, goal: String, result: String| {
@@ -145,7 +145,7 @@ impl Table {
         let rows = line.peers.iter().map(|peer| {
             let ratio = peer.seconds / line.ours;
             let goal = match peer.goal {
-                Some(Goal::Ratio(least)) => format!("≥ {least}{}", mark(ratio >= least)),
+                Some(Goal::Ratio(bound)) => format!("≥ {bound}{}", mark(ratio >= bound)),
                 _ => String::new(),
             };
             let result = results(line.result, peer.result);

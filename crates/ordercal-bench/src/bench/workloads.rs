@@ -1,4 +1,4 @@
-//! What is measured: our side of each piece of work, its peers, and the ratios to reach.
+//! The workloads: our side of each, its peers, and the ratios to reach.
 
 use std::ops::ControlFlow;
 use std::sync::Mutex;
@@ -13,17 +13,17 @@ use ordercal::{
 };
 
 use super::data::Set;
-use super::limits::Least;
+use super::limits::LowerBound;
 
 /// One run of our side.
 pub struct Run {
     pub seconds: f64,
-    /// The NLL that a fit reached, or the value of a metric: as a peer's answer.
+    /// The NLL that a fit reached, or the value of a metric: as in a peer's answer.
     pub result: f64,
-    pub least: Least,
+    pub bound: LowerBound,
 }
 
-/// What has to be reached.
+/// A target.
 #[derive(Clone, Copy)]
 pub enum Goal {
     /// A peer's time over ours.
@@ -32,22 +32,22 @@ pub enum Goal {
     Seconds(f64),
 }
 
-/// A piece of work.
-pub struct Work {
+/// Work that ordercal and its peers do.
+pub struct Workload {
     pub name: &'static str,
     /// Rows and classes.
     pub size: (usize, usize),
-    /// Peers by the name of their work, each with the ratio to reach, if one is set.
+    /// Names of the peers' workloads, each with the ratio to reach, if one is set.
     pub peers: Vec<(&'static str, Option<Goal>)>,
-    /// What has to be reached without a peer.
+    /// The target that needs no peer.
     pub alone: Option<Goal>,
-    ours: Ours,
+    ours: OurRun,
 }
 
-type Ours = Box<dyn Fn(&Set) -> Result<Run> + Send + Sync>;
+type OurRun = Box<dyn Fn(&Set) -> Result<Run> + Send + Sync>;
 
-impl Work {
-    fn new(name: &'static str, size: (usize, usize), ours: Ours) -> Self {
+impl Workload {
+    fn new(name: &'static str, size: (usize, usize), ours: OurRun) -> Self {
         Self {
             name,
             size,
@@ -85,71 +85,73 @@ const LONG: (usize, usize) = (1_000_000, 10);
 const APPLIED: (usize, usize) = (4096, 1000);
 
 /// Everything that is measured on generated data.
-pub fn all() -> Vec<Work> {
+pub fn all() -> Vec<Workload> {
     let rows = APPLIED.0 as f64;
     vec![
-        Work::new("fit ts", SMALL, fit(Ts::default()))
+        Workload::new("fit ts", SMALL, fit(Ts::default()))
             .against("torch-ts", 20.0)
             .beside("sklearn-ts")
             .beside("netcal-ts"),
-        Work::new("fit ts", LARGE, fit(Ts::default()))
+        Workload::new("fit ts", LARGE, fit(Ts::default()))
             .against("torch-ts", 15.0)
             .against("probmetrics-ts", 60.0),
-        Work::new("fit oi 10,10, 40 epochs", SMALL, fit(oi(10))).against("torch-oi-10", 30.0),
-        Work::new("fit oi 100,100, 40 epochs", MIDDLE, fit(oi(100))).against("torch-oi-100", 8.0),
-        Work::new("epoch of oi 150,150", LARGE, epoch(oi)).against("torch-oi-epoch", 3.5),
-        Work::new("epoch of op 150,150", LARGE, epoch(op)).against("torch-op-epoch", 3.5),
-        Work::new("diag, loss and gradient", MIDDLE, Box::new(diag_pass))
+        Workload::new("fit oi 10,10, 40 epochs", SMALL, fit(oi(10))).against("torch-oi-10", 30.0),
+        Workload::new("fit oi 100,100, 40 epochs", MIDDLE, fit(oi(100)))
+            .against("torch-oi-100", 8.0),
+        Workload::new("epoch of oi 150,150", LARGE, epoch(oi)).against("torch-oi-epoch", 3.5),
+        Workload::new("epoch of op 150,150", LARGE, epoch(op)).against("torch-op-epoch", 3.5),
+        Workload::new("diag, loss and gradient", MIDDLE, Box::new(diag_pass))
             .against("torch-diag-pass", 3000.0),
-        Work::new("fit diag", LARGE, fit(Diag::default())).within(20.0),
-        Work::new("fit svs", LARGE, fit(Svs::default())).against("probmetrics-svs", 8.0),
-        Work::new("fit sms", MIDDLE, fit(Sms::default())).against("probmetrics-sms", 2.0),
-        Work::new("fit isotonic", MIDDLE, fit(Isotonic::default())).beside("sklearn-isotonic"),
-        Work::new("marginal_ce of probabilities", LARGE, metric(marginal_ce))
+        Workload::new("fit diag", LARGE, fit(Diag::default())).within(20.0),
+        Workload::new("fit svs", LARGE, fit(Svs::default())).against("probmetrics-svs", 8.0),
+        Workload::new("fit sms", MIDDLE, fit(Sms::default())).against("probmetrics-sms", 2.0),
+        Workload::new("fit isotonic", MIDDLE, fit(Isotonic::default())).beside("sklearn-isotonic"),
+        Workload::new("marginal_ce of probabilities", LARGE, metric(marginal_ce))
             .against("uncertainty-calibration-marginal", 50.0),
-        Work::new("ece of probabilities", LARGE, metric(ece))
+        Workload::new("ece of probabilities", LARGE, metric(ece))
             .against("torchmetrics-ece", 2.0)
             .beside("netcal-ece"),
-        Work::new("ts to probabilities", LONG, apply(Ts::default())).against("numpy-softmax", 1.0),
-        Work::new("diag to probabilities", LONG, apply(Diag::default()))
+        Workload::new("ts to probabilities", LONG, apply(Ts::default()))
             .against("numpy-softmax", 1.0),
-        Work::new(
+        Workload::new("diag to probabilities", LONG, apply(Diag::default()))
+            .against("numpy-softmax", 1.0),
+        Workload::new(
             "ts to probabilities, one core",
             APPLIED,
             on_one_core(Ts::default()),
         )
         .within(3e-6 * rows),
-        Work::new(
+        Workload::new(
             "diag to probabilities, one core",
             APPLIED,
             on_one_core(Diag::default()),
         )
         .within(3e-6 * rows),
-        Work::new(
+        Workload::new(
             "oi 150,150 to probabilities, one core",
             APPLIED,
             on_one_core(oi(150).with_optimizer(adam().with_epochs(1))),
         )
         .within(40e-6 * rows),
-        Work::new("fit auto", MIDDLE, fit(Auto::default())).within(20.0),
+        Workload::new("fit auto", MIDDLE, fit(Auto::default())).within(20.0),
     ]
 }
 
-/// What can be measured on anybody's data.
-pub fn on_bundles(size: (usize, usize)) -> Vec<Work> {
+/// What can be measured on any data.
+pub fn on_bundles(size: (usize, usize)) -> Vec<Workload> {
     vec![
-        Work::new("fit ts", size, fit(Ts::default()))
+        Workload::new("fit ts", size, fit(Ts::default()))
             .beside("torch-ts")
             .beside("probmetrics-ts")
             .beside("sklearn-ts"),
-        Work::new("fit oi 10,10, 40 epochs", size, fit(oi(10))).beside("torch-oi-10"),
-        Work::new("fit oi 100,100, 40 epochs", size, fit(oi(100))).beside("torch-oi-100"),
-        Work::new("fit svs", size, fit(Svs::default())).beside("probmetrics-svs"),
-        Work::new("fit sms", size, fit(Sms::default())).beside("probmetrics-sms"),
-        Work::new("fit isotonic", size, fit(Isotonic::default())).beside("sklearn-isotonic"),
-        Work::new("ece of probabilities", size, metric(ece)).beside("torchmetrics-ece"),
-        Work::new("ts to probabilities", size, apply(Ts::default())).beside("numpy-softmax"),
-        Work::new("fit auto", size, fit(Auto::default())),
+        Workload::new("fit oi 10,10, 40 epochs", size, fit(oi(10))).beside("torch-oi-10"),
+        Workload::new("fit oi 100,100, 40 epochs", size, fit(oi(100))).beside("torch-oi-100"),
+        Workload::new("fit svs", size, fit(Svs::default())).beside("probmetrics-svs"),
+        Workload::new("fit sms", size, fit(Sms::default())).beside("probmetrics-sms"),
+        Workload::new("fit isotonic", size, fit(Isotonic::default())).beside("sklearn-isotonic"),
+        Workload::new("ece of probabilities", size, metric(ece)).beside("torchmetrics-ece"),
+        Workload::new("ts to probabilities", size, apply(Ts::default())).beside("numpy-softmax"),
+        Workload::new("fit auto", size, fit(Auto::default())),
     ]
 }
 
@@ -178,30 +180,30 @@ fn timed<T>(run: impl FnOnce() -> Result<T>) -> Result<(f64, T)> {
     Ok((begin.elapsed().as_secs_f64(), found))
 }
 
-/// A whole fit, from scores that have been checked to a model.
-fn fit(method: impl Into<Method>) -> Ours {
+/// A complete fit to validated scores.
+fn fit(method: impl Into<Method>) -> OurRun {
     let method = method.into();
     Box::new(move |set| {
         let (seconds, fitted) = timed(|| Ok(method.fit(&set.data)?))?;
         let passes = fitted.report.evaluations as f64;
-        // Data within the cache are read at another speed than memory's.
+        // Data that fit the cache are not limited by memory bandwidth.
         let bytes = 4.0 * set.data.scores().as_slice().len() as f64;
         let linear = matches!(method, Method::Ts(_) | Method::Svs(_) | Method::Diag(_));
-        let least = if bytes > 5e7 && linear {
-            Least::Bytes(bytes * passes)
+        let bound = if bytes > 5e7 && linear {
+            LowerBound::Bytes(bytes * passes)
         } else {
-            Least::Nothing
+            LowerBound::Unknown
         };
         Ok(Run {
             seconds,
             result: fitted.report.nll_after,
-            least,
+            bound,
         })
     })
 }
 
-/// One of several epochs, without what comes before and behind them.
-fn epoch<M: Into<Method>>(method: fn(usize) -> M) -> Ours {
+/// The mean time of an epoch, without setup and evaluation.
+fn epoch<M: Into<Method>>(method: fn(usize) -> M) -> OurRun {
     const EPOCHS: usize = 3;
     const UNITS: usize = 150;
     let mut method: Method = method(UNITS).into();
@@ -220,12 +222,12 @@ fn epoch<M: Into<Method>>(method: fn(usize) -> M) -> Ours {
         let times = times.into_inner().expect("nobody panicked");
         let (first, last) = (times[0], times[times.len() - 1]);
         let classes = set.data.classes();
-        // Forward, the gradient on weights, and that on the values before them; but nobody needs the last of the inputs.
+        // Forward, gradients of weights, gradients of activations; those of the inputs are not needed.
         let products = 3 * (2 * classes * UNITS + UNITS * UNITS) - classes * UNITS;
         Ok(Run {
             seconds: (last - first).as_secs_f64() / (times.len() - 1) as f64,
             result: fitted.report.nll_after,
-            least: Least::Operations(2.0 * (set.data.rows() * products) as f64),
+            bound: LowerBound::Operations(2.0 * (set.data.rows() * products) as f64),
         })
     })
 }
@@ -237,14 +239,14 @@ fn diag_pass(set: &Set) -> Result<Run> {
     Ok(Run {
         seconds: seconds / PASSES as f64,
         result: loss,
-        least: Least::Nothing,
+        bound: LowerBound::Unknown,
     })
 }
 
 type MetricFunction = fn(&Predictions<'_>, &MetricOptions) -> ordercal::Result<f64>;
 
-/// A metric from a matrix of probabilities, checks of them included.
-fn metric(function: MetricFunction) -> Ours {
+/// A metric of a matrix of probabilities, validation included.
+fn metric(function: MetricFunction) -> OurRun {
     Box::new(move |set| {
         let (seconds, result) = timed(|| {
             let predictions = Predictions::from_probs(set.probs.view(), set.data.labels())?;
@@ -254,7 +256,7 @@ fn metric(function: MetricFunction) -> Ours {
         Ok(Run {
             seconds,
             result,
-            least: Least::Bytes(bytes),
+            bound: LowerBound::Bytes(bytes),
         })
     })
 }
@@ -264,8 +266,8 @@ fn fitted(method: &Method, data: &Dataset<'_>) -> Result<Model> {
     Ok(method.fit(&data.select(&some))?.model)
 }
 
-/// Probabilities in 32 bits of every row, from scores as they come: checks included.
-fn apply(method: impl Into<Method>) -> Ours {
+/// 32-bit probabilities of every row, validation of the scores included.
+fn apply(method: impl Into<Method>) -> OurRun {
     let method = method.into();
     let known = Mutex::new(None);
     Box::new(move |set| {
@@ -284,19 +286,19 @@ fn apply(method: impl Into<Method>) -> Ours {
             seconds,
             result: labels.map(at_label).sum::<f64>() / set.data.rows() as f64,
             // Scores are read, probabilities written.
-            least: Least::Bytes(8.0 * probs.len() as f64),
+            bound: LowerBound::Bytes(8.0 * probs.len() as f64),
         })
     })
 }
 
-fn on_one_core(method: impl Into<Method>) -> Ours {
+fn on_one_core(method: impl Into<Method>) -> OurRun {
     let run = apply(method);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
     let pool = pool.expect("a thread can be had");
     Box::new(move |set| {
         let run = pool.install(|| run(set))?;
-        // The limit is that of all cores.
-        let least = Least::Nothing;
-        Ok(Run { least, ..run })
+        // The limits are those of all cores.
+        let bound = LowerBound::Unknown;
+        Ok(Run { bound, ..run })
     })
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 fn paper() -> Value {
     serde_json::from_str(include_str!(
-        "../../../tests/data/metrics/paper_tables.json"
+        "../../../../tests/data/metrics/paper_tables.json"
     ))
     .unwrap()
 }
