@@ -10,6 +10,7 @@ use super::kind::ScoreKind;
 use crate::error::{Error, Result};
 use crate::math::simd::{check_environment, vectorized};
 use crate::math::softmax;
+use crate::rank::elementwise::TieDetector;
 use crate::rank::{self, Sorter};
 
 /// How far the sum of a row of probabilities may be from 1.
@@ -224,8 +225,11 @@ fn convert<T: Copy + Sync>(
         .par_chunks_mut(classes)
         .enumerate()
         .map_init(
-            || (Sorter::new(classes), vec![0.0; classes]),
-            |(sorter, wide), (row, narrow)| {
+            || {
+                let (ties, sorter) = (TieDetector::new(classes), Sorter::new(classes));
+                (ties, sorter, vec![0.0; classes])
+            },
+            |(ties, sorter, wide), (row, narrow)| {
                 for (wide, &value) in wide.iter_mut().zip(source.row(row)) {
                     *wide = to_f64(value);
                 }
@@ -235,7 +239,7 @@ fn convert<T: Copy + Sync>(
                         *value = value.max(f64::from(f32::MIN_POSITIVE)).ln();
                     }
                 }
-                rank::narrow_in_order(wide, sorter, narrow);
+                rank::narrow_in_order(wide, ties, sorter, narrow);
                 Ok(())
             },
         )

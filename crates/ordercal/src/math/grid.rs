@@ -32,8 +32,8 @@ pub(crate) struct Place {
     pub along: f64,
 }
 
-/// Adding this to an integer from −1 on leaves the integer plus 1 in the low bits. A conversion by `as` would also
-/// check for NaN and for numbers out of range.
+/// Adding 2⁵² + 1 to an integer n ≥ −1 leaves n + 1 in the low bits. A conversion by `as` would also check for NaN and for
+/// numbers out of range.
 const INTEGER: f64 = 4_503_599_627_370_497.0; // 2^52 + 1
 
 impl Grid {

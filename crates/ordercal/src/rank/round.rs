@@ -1,5 +1,6 @@
 //! Rounding a row to the caller's float type without changing its ranking, and with the fewest changes.
 
+use super::elementwise::TieDetector;
 use super::sort::Sorter;
 use crate::real::Real;
 
@@ -111,17 +112,23 @@ pub fn round_probs<X: PartialOrd + Copy + Into<f64>, T: Real>(
 }
 
 /// Rounds a row of 64-bit scores to `f32` without changing its ranking.
-pub(crate) fn narrow_in_order(wide: &[f64], sorter: &mut Sorter, narrow: &mut [f32]) {
+pub(crate) fn narrow_in_order(
+    wide: &[f64],
+    ties: &mut TieDetector,
+    sorter: &mut Sorter,
+    narrow: &mut [f32],
+) {
     for (narrow, &wide) in narrow.iter_mut().zip(wide) {
-        *narrow = wide as f32;
+        *narrow = f32::from_f64(wide);
     }
-    let order = sorter.sort_wide(wide);
-    let collapsed = order.windows(2).any(|pair| {
-        let (a, b) = (pair[0] as usize, pair[1] as usize);
-        wide[a] > wide[b] && narrow[a] <= narrow[b]
-    });
-    if collapsed {
-        round_logits(wide, order, wide, &mut Repair::default(), narrow);
+    if ties.has_new_tie(&OutputBounds::logits::<f32>(), wide, narrow) {
+        round_logits(
+            wide,
+            sorter.sort_wide(wide),
+            wide,
+            &mut Repair::default(),
+            narrow,
+        );
     }
 }
 
@@ -304,7 +311,12 @@ mod tests {
     fn wide_scores_are_narrowed_in_order() {
         let wide = [1.0, 1.0 + 1e-10, 1.0 - 1e-10, 1.0, f64::NEG_INFINITY];
         let mut narrow = [0.0; 5];
-        narrow_in_order(&wide, &mut Sorter::new(5), &mut narrow);
+        narrow_in_order(
+            &wide,
+            &mut TieDetector::new(5),
+            &mut Sorter::new(5),
+            &mut narrow,
+        );
         assert!(same_ranking(&wide, &narrow), "{narrow:?}");
     }
 }
