@@ -111,24 +111,32 @@ pub fn round_probs<X: PartialOrd + Copy + Into<f64>, T: Real>(
     round_in_order(&bounds, input, order, values, repair, output);
 }
 
-/// Rounds a row of 64-bit scores to `f32` without changing its ranking.
-pub(crate) fn narrow_in_order(
-    wide: &[f64],
-    ties: &mut TieDetector,
-    sorter: &mut Sorter,
-    narrow: &mut [f32],
-) {
-    for (narrow, &wide) in narrow.iter_mut().zip(wide) {
-        *narrow = f32::from_f64(wide);
+/// Rounds rows of 64-bit scores to `f32` without changing their ranking.
+pub(crate) struct Narrower {
+    ties: TieDetector,
+    sorter: Sorter,
+    repair: Repair,
+}
+
+impl Narrower {
+    pub(crate) fn new(classes: usize) -> Self {
+        Self {
+            ties: TieDetector::new(classes),
+            sorter: Sorter::new(classes),
+            repair: Repair::default(),
+        }
     }
-    if ties.has_new_tie(&OutputBounds::logits::<f32>(), wide, narrow) {
-        round_logits(
-            wide,
-            sorter.sort_wide(wide),
-            wide,
-            &mut Repair::default(),
-            narrow,
-        );
+
+    /// Rounds one row. It is sorted only if rounding creates a tie.
+    pub(crate) fn narrow(&mut self, wide: &[f64], narrow: &mut [f32]) {
+        for (narrow, &wide) in narrow.iter_mut().zip(wide) {
+            *narrow = f32::from_f64(wide);
+        }
+        let bounds = OutputBounds::logits::<f32>();
+        if self.ties.has_new_tie(&bounds, wide, narrow) {
+            let order = self.sorter.sort_wide(wide);
+            round_in_order(&bounds, wide, order, wide, &mut self.repair, narrow);
+        }
     }
 }
 
@@ -311,12 +319,7 @@ mod tests {
     fn wide_scores_are_narrowed_in_order() {
         let wide = [1.0, 1.0 + 1e-10, 1.0 - 1e-10, 1.0, f64::NEG_INFINITY];
         let mut narrow = [0.0; 5];
-        narrow_in_order(
-            &wide,
-            &mut TieDetector::new(5),
-            &mut Sorter::new(5),
-            &mut narrow,
-        );
+        Narrower::new(5).narrow(&wide, &mut narrow);
         assert!(same_ranking(&wide, &narrow), "{narrow:?}");
     }
 }
