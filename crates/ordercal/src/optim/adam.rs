@@ -90,30 +90,21 @@ impl Adam {
     }
 
     pub(crate) fn validate(&self) -> Result<()> {
-        let fail = |name, value: String, expected| {
-            Err(Error::InvalidParameter {
-                name,
-                value,
-                expected,
-            })
-        };
         if self.batch == 0 {
-            return fail("batch", self.batch.to_string(), "at least 1 row");
+            return Err(Error::invalid("batch", self.batch, "at least 1 row"));
         }
-        if !(self.learning_rate > 0.0 && self.learning_rate.is_finite()) {
-            return fail(
-                "learning_rate",
-                self.learning_rate.to_string(),
-                "a positive number",
-            );
+        for (name, value) in [
+            ("learning_rate", self.learning_rate),
+            ("epsilon", self.epsilon),
+        ] {
+            if !(value > 0.0 && value.is_finite()) {
+                return Err(Error::invalid(name, value, "a positive number"));
+            }
         }
         for (name, beta) in [("beta1", self.beta1), ("beta2", self.beta2)] {
             if !(0.0..1.0).contains(&beta) {
-                return fail(name, beta.to_string(), "0 or more and below 1");
+                return Err(Error::invalid(name, beta, "0 or more and below 1"));
             }
-        }
-        if !(self.epsilon > 0.0 && self.epsilon.is_finite()) {
-            return fail("epsilon", self.epsilon.to_string(), "a positive number");
         }
         Ok(())
     }
@@ -136,7 +127,7 @@ pub(crate) struct StepSettings<'a> {
     pub(crate) rate: f64,
     /// The weight of the penalty `lambda`/2 ‖θ‖², whose gradient is added to that of the loss.
     pub(crate) lambda: f64,
-    /// `scale` times the gradient given is that of the loss.
+    /// The factor from the given gradient to that of the loss.
     pub(crate) scale: f64,
 }
 

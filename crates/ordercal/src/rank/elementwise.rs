@@ -74,7 +74,7 @@ pub(crate) fn round_all<T: Real>(bounds: &OutputBounds, values: &[f64], output: 
 pub(crate) struct TieDetector {
     /// A hash of each result of the current row.
     hashes: Vec<u16>,
-    /// The number of the last row that used a slot; with the number in it there is no need to clear the table.
+    /// The number of the last row that used each slot, so that the table need not be cleared between rows.
     slots: Vec<u8>,
     /// The number of the current row, from 1 to 255 and then from 1 again.
     row: u8,
@@ -82,7 +82,7 @@ pub(crate) struct TieDetector {
 
 impl TieDetector {
     pub(crate) fn new(classes: usize) -> Self {
-        // Few enough for the first-level cache if rows are short, enough to make chance collisions rare if they are long.
+        // For short rows, few enough for the first-level cache; for long rows, enough to make collisions rare.
         let slots = (64 * classes).next_power_of_two().clamp(4096, 65_536);
         Self {
             hashes: vec![0; classes],
@@ -95,10 +95,10 @@ impl TieDetector {
     ///
     /// `output` was rounded from results in the order of `input`. 64-bit results were not rounded, so they have no new
     /// ties.
-    pub(crate) fn has_new_tie<T: Real>(
+    pub(crate) fn has_new_tie<X: Copy + PartialEq, T: Real>(
         &mut self,
         bounds: &OutputBounds,
-        input: &[f32],
+        input: &[X],
         output: &[T],
     ) -> bool {
         let Some(output) = T::as_f32(output) else {
@@ -133,14 +133,14 @@ impl TieDetector {
 }
 
 /// A row before and after rounding.
-struct Rounded<'a> {
-    input: &'a [f32],
+struct Rounded<'a, X> {
+    input: &'a [X],
     output: &'a [f32],
     /// Smaller results may be equal.
     strict_from: f32,
 }
 
-impl Rounded<'_> {
+impl<X: Copy + PartialEq> Rounded<'_, X> {
     /// Whether an earlier class has the same result, and ties matter there.
     #[cold]
     fn repeats(&self, place: usize) -> bool {

@@ -9,7 +9,7 @@ mod round;
 mod sort;
 
 pub use elementwise::Elementwise;
-pub(crate) use round::{OutputBounds, narrow_in_order, round_in_order};
+pub(crate) use round::{Narrower, OutputBounds, round_in_order};
 pub use round::{Repair, round_logits, round_probs};
 pub use sort::{Sorter, TieBreaker};
 
