@@ -9,7 +9,7 @@ use crate::run::cargo;
 /// What is run, each with what to call it. All of it in the development profile: a second one would compile
 /// everything a second time. For the same reason steps that share artefacts choose the same packages, whose
 /// features cargo unites.
-const STEPS: [(&str, &str); 13] = [
+const STEPS: [(&str, &str); 14] = [
     ("format", "xtask format"),
     ("dependencies", "xtask dependencies"),
     ("packages", "xtask package"),
@@ -27,6 +27,8 @@ const STEPS: [(&str, &str); 13] = [
         "docs",
         "doc --workspace --all-features --no-deps --document-private-items",
     ),
+    // Before the build, which puts the real programs back where this step has put its own.
+    ("worked example", "xtask worked-example"),
     (
         "build",
         "test --workspace --exclude ordercal-python --no-run",

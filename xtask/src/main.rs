@@ -11,6 +11,7 @@ mod package;
 mod picture;
 mod python;
 mod run;
+mod worked_example;
 
 use std::path::Path;
 
@@ -29,6 +30,7 @@ cargo xtask COMMAND
                       from its package alone (minutes)
   deny                cargo-deny with deny.toml: licences, bans, sources and, online, advisories; installs it
                       below target/ (minutes)
+  worked-example      of that only the calibrator that CONTRIBUTING.md adds, in a copy of the sources
   demo-data [DIR]     train the demo classifiers again and write their held-out logits to DIR (default
                       crates/ordercal-cli/demo); installs Debian packages
   picture             draw docs/reliability.svg, the README's picture
@@ -59,6 +61,7 @@ fn main() -> Result<()> {
         ["package", "--verify"] => package::run(true),
         ["demo-data"] => demo_data::run(&root().join(DEMO)),
         ["demo-data", folder] => demo_data::run(folder.as_ref()),
+        ["worked-example"] => worked_example::run(),
         ["picture"] => picture::run(),
         ["venv", folder, requirements] => {
             python::environment(folder.as_ref(), requirements.as_ref()).map(|_| ())
