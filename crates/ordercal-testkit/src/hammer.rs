@@ -47,7 +47,7 @@ pub fn run(rows: usize, seed: u64, progress: &(dyn Fn(usize) + Sync)) -> Finding
                 let (classes, models) = &pools[rng.below(pools.len())];
                 // Wide rows cost more: fewer of them, so that no width takes all the time.
                 let rows = (ROUND * 16 / classes.max(&16)).max(8);
-                round(rows, *classes, models, &mut rng)
+                self::round(rows, *classes, models, &mut rng)
             })
             .collect();
         round += batch.len();
