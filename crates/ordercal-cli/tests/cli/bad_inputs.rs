@@ -185,7 +185,7 @@ fn files_that_are_no_scores() {
         case(
             vec![("x.npy", good.clone()), ("y.npy", npy_labels(&[0, 2]))],
             fit_pair,
-            &["x.npy", "row 1", "label 2"],
+            &["y.npy", "row 1", "label 2"],
         ),
         case(
             vec![("x.npy", good.clone()), ("y.npy", npy_labels(&[0, -1]))],

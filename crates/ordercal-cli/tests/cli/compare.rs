@@ -170,7 +170,7 @@ fn the_terminal_sees_tables_within_80_columns() {
         "NLL",
         "ECE",
         "₁",
-        "free: predictions may change",
+        "free: may change predictions",
         "is the best method",
     ] {
         assert!(text.contains(part), "{part} in {text}");

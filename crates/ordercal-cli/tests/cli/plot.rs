@@ -131,7 +131,7 @@ fn what_cannot_be_drawn_is_refused_in_a_sentence() {
         ("plot reliability b.npz", ["--output", ""]),
         (
             "plot reliability b.npz -o f.svg --scale 3",
-            ["--scale", ".svg"],
+            ["--scale", ".png"],
         ),
         ("plot reliability b.npz -o f.png --scale 0", ["scale", "0"]),
         (

@@ -24,7 +24,7 @@ impl ToGraph for OrderedModel {
         // By descending score and, among equal scores, by ascending probability: sorting is stable. The scores keep
         // their `-inf`, so that masked classes are not pooled with the smallest possible one.
         let (ascending, first) = graph.sort(&probabilities, scores.classes, false);
-        let by_probability = graph.gather_columns(&scores.scores, &first);
+        let by_probability = graph.gather_columns(&scores.ranked, &first);
         let (_, second) = graph.sort(&by_probability, scores.classes, true);
         let order = graph.gather_columns(&first, &second);
         let sorted = graph.gather_columns(&ascending, &second);

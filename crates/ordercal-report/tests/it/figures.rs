@@ -236,7 +236,7 @@ fn the_simplex_shows_arrows_and_counts() {
     };
     let text = check(|theme| figure.draw(theme).unwrap());
     assert!(text.contains("cat &gt; dog &gt; bird: 10 rows"));
-    assert!(text.contains("211 rows of data"));
+    assert!(text.contains("counts of 211 rows"));
     let none = SimplexFigure {
         arrows: Vec::new(),
         ..figure
