@@ -13,6 +13,8 @@ mod printer;
 mod stream;
 mod verdict;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use anyhow::{Context, Result};
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -26,15 +28,26 @@ fn main() -> Exit {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
     };
-    run(&cli).unwrap_or_else(|error| {
+    let outcome = run(&cli);
+    if INTERRUPTED.load(Ordering::SeqCst) {
+        // What is missing now, the handler has removed: it ends the process, and its exit code counts.
+        loop {
+            std::thread::park();
+        }
+    }
+    outcome.unwrap_or_else(|error| {
         printer::error(error);
         Exit::BadInput
     })
 }
 
+/// Whether Ctrl-C was pressed.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
 fn run(cli: &Cli) -> Result<Exit> {
     // Ctrl-C ends the process at once, in the middle of any fit; unfinished files are removed first.
     ctrlc::set_handler(|| {
+        INTERRUPTED.store(true, Ordering::SeqCst);
         ordercal_io::discard_pending();
         commands::demo::remove_temporary_folder();
         std::process::exit(Exit::INTERRUPTED);
