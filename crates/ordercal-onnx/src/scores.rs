@@ -22,7 +22,7 @@ pub struct GraphScores {
 impl GraphScores {
     /// Reads the input of a graph.
     pub fn read(graph: &mut Graph, input: &Value, kind: ScoreKind, classes: usize) -> Self {
-        let scores = graph.to_f64(input);
+        let scores = graph.cast_f64(input);
         if kind != ScoreKind::Probs {
             return Self::new(graph, scores, classes);
         }
@@ -32,8 +32,8 @@ impl GraphScores {
         let least = graph.double(f64::from(f32::MIN_POSITIVE));
         let raised = graph.op("Max", &[&scores, &least]);
         let exact = graph.op("Log", &[&raised]);
-        let rounded = graph.to_f32(&exact);
-        let rounded = graph.to_f64(&rounded);
+        let rounded = graph.cast_f32(&exact);
+        let rounded = graph.cast_f64(&rounded);
         Self {
             ranked: exact,
             ..Self::new(graph, rounded, classes)
@@ -62,7 +62,7 @@ impl GraphScores {
     /// N×1: how many classes are not masked.
     pub fn possible(&self, graph: &mut Graph) -> Value {
         let possible = graph.op("Not", &[&self.masked]);
-        let ones = graph.to_f64(&possible);
+        let ones = graph.cast_f64(&possible);
         graph.reduce("ReduceSum", &ones)
     }
 
@@ -133,16 +133,16 @@ pub fn write_outputs(
     keep_order: bool,
 ) {
     let probabilities = graph.softmax(logits);
-    let probabilities = graph.to_f32(&probabilities);
+    let probabilities = graph.cast_f32(&probabilities);
     if !keep_order {
-        let logits = graph.to_f32(logits);
+        let logits = graph.cast_f32(logits);
         graph.output(&probabilities, "probabilities");
         graph.output(&logits, "logits");
         return;
     }
     let limit = f64::from(f32::MAX / 2.0);
     let logits = graph.clamp(logits, -limit, limit);
-    let logits = graph.to_f32(&logits);
+    let logits = graph.cast_f32(&logits);
 
     let largest = graph.reduce("ReduceMax", input);
     let on_top = graph.op("Equal", &[input, &largest]);

@@ -205,7 +205,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn curve() -> CurveResult {
-        let point = |method: &str, x: f64, seed: u64, nll: f64| ordercal::curve::CurvePoint {
+        let point = |method: &str, x: f64, seed: u64, nll: f64| CurvePoint {
             method: method.to_owned(),
             x,
             rows: (100.0 * x) as usize,
