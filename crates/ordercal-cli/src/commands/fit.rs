@@ -30,7 +30,9 @@ pub fn run(args: &FitArgs, common: &Common, printer: Printer) -> Result<Exit> {
     let found = fit(&method, &data, &how, printer).map_err(|e| at(input.path(), e))?;
     let seconds = start.elapsed().as_secs_f64();
     let (ranking, saved) = (found.ranking, SavedModel::new(found.method, found.fitted));
-    let saved = saved.with_class_names(loaded.class_names().map(<[String]>::to_vec));
+    let saved = saved
+        .with_class_names(loaded.class_names().map(<[String]>::to_vec))
+        .with_kind(loaded.kind());
     saved.save(&args.output)?;
 
     let report = &saved.report;

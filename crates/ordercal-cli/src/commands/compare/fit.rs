@@ -16,7 +16,9 @@ use crate::input::at;
 pub fn saved(found: &Found, calib: &LoadedData) -> Option<SavedModel> {
     (found.method.key() != UNCALIBRATED).then(|| {
         let names = calib.class_names().map(<[String]>::to_vec);
-        SavedModel::new(found.method.clone(), found.fitted.clone()).with_class_names(names)
+        SavedModel::new(found.method.clone(), found.fitted.clone())
+            .with_class_names(names)
+            .with_kind(calib.kind())
     })
 }
 
