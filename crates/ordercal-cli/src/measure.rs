@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use ordercal::compare::{self, Measured, Measures, changed_predictions};
-use ordercal::metrics::{Metric, MetricOptions, MetricState, Predictions, percentile_interval};
+use ordercal::metrics::{Metric, MetricOptions, MetricState, Predictions};
 use ordercal::models::UncalibratedModel;
 use ordercal::{Dataset, Model, ScoreKind};
 use serde_json::{Map, Value, json};
@@ -33,18 +33,16 @@ pub struct Evaluation {
 
 impl Evaluation {
     /// The evaluation of rows in memory.
-    pub fn new(name: &str, rows: usize, measured: &Measured, measures: &Measures) -> Self {
-        let level = measures.bootstrap.as_ref().map_or(0.0, |how| how.level);
-        let interval = |(metric, drawn): (&Metric, &Vec<f64>)| {
-            let found = percentile_interval(measured.metrics[metric], drawn.clone(), level);
-            (*metric, [found.lower, found.upper])
-        };
+    pub fn new(name: &str, rows: usize, measured: &Measured) -> Self {
+        let intervals = measured.intervals.iter();
         Self {
             name: name.to_owned(),
             rows,
             values: measured.metrics.clone(),
             bounds: BTreeMap::new(),
-            intervals: measured.resampled.iter().map(interval).collect(),
+            intervals: intervals
+                .map(|(metric, found)| (*metric, [found.lower, found.upper]))
+                .collect(),
             changed: measured.changed_predictions,
             gap: Gap::of(&measured.reliability),
         }
@@ -80,7 +78,7 @@ pub fn evaluate_in_memory(
     let all = std::iter::once(("uncalibrated", &scores)).chain(models);
     let evaluate = |(name, model): (&str, &Model)| {
         let measured = compare::measure(model, data, measures)?;
-        Ok(Evaluation::new(name, data.rows(), &measured, measures))
+        Ok(Evaluation::new(name, data.rows(), &measured))
     };
     all.map(evaluate).collect()
 }

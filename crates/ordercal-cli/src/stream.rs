@@ -141,6 +141,8 @@ mod tests {
             metrics: Metric::ALL.to_vec(),
             options: MetricOptions::default(),
             bootstrap: None,
+            intervals: true,
+            keep_resamples: false,
         }
     }
 

@@ -30,8 +30,8 @@ use crate::data::{Dataset, ScoreKind};
 use crate::error::{Error, Result};
 use crate::methods::listed::Uncalibrated;
 use crate::metrics::{
-    Binning, BootstrapOptions, Metric, MetricOptions, Predictions, Reliability, Target, evaluate,
-    resampled,
+    Binning, BootstrapOptions, Interval, Metric, MetricOptions, Predictions, Reliability, Target,
+    bootstrap, evaluate, resampled,
 };
 use crate::models::Model;
 use crate::rank::argmax;
@@ -100,6 +100,10 @@ pub struct Measures {
     pub options: MetricOptions,
     /// Resamples, if they are wanted.
     pub bootstrap: Option<BootstrapOptions>,
+    /// Whether the resamples are to give intervals; by default they do not.
+    pub intervals: bool,
+    /// Whether the metrics on every resample are kept, for paired comparisons; by default they are.
+    pub keep_resamples: bool,
 }
 
 impl Measures {
@@ -113,6 +117,8 @@ impl Measures {
             metrics,
             options: MetricOptions::default(),
             bootstrap: None,
+            intervals: false,
+            keep_resamples: true,
         }
     }
 
@@ -147,7 +153,10 @@ impl Measures {
 pub struct Measured {
     /// Every metric.
     pub metrics: BTreeMap<Metric, f64>,
-    /// Every metric on the bootstrap's resamples, the same ones for every model; empty without a bootstrap.
+    /// The interval of every metric, if intervals were asked for.
+    pub intervals: BTreeMap<Metric, Interval>,
+    /// Every metric on the bootstrap's resamples, the same ones for every model; empty if they are
+    /// not kept.
     pub resampled: BTreeMap<Metric, Vec<f64>>,
     /// How many predictions differ from those of the scores.
     pub changed_predictions: u64,
@@ -180,12 +189,18 @@ fn of_predictions(
     let Measures {
         metrics, options, ..
     } = measures;
-    let drawn = match &measures.bootstrap {
-        Some(how) => resampled(predictions, metrics, options, how)?,
-        None => BTreeMap::new(),
-    };
+    let (mut intervals, mut drawn) = (BTreeMap::new(), BTreeMap::new());
+    if let Some(how) = &measures.bootstrap {
+        if measures.intervals {
+            intervals = bootstrap(predictions, metrics, options, how)?;
+        }
+        if measures.keep_resamples {
+            drawn = resampled(predictions, metrics, options, how)?;
+        }
+    }
     Ok(Measured {
         metrics: evaluate(predictions, metrics, options)?,
+        intervals,
         resampled: drawn,
         changed_predictions,
         reliability: Reliability::new(predictions, Target::TopLabel, Binning::EqualWidth, options)?,

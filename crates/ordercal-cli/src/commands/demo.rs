@@ -155,6 +155,8 @@ fn calibrate(
         metrics: SHOWN.to_vec(),
         options: MetricOptions::default(),
         bootstrap: Some(BootstrapOptions::default().with_resamples(RESAMPLES)),
+        intervals: true,
+        keep_resamples: true,
     };
     let (mut evaluations, mut results, mut rows) = (Vec::new(), Vec::new(), Vec::new());
     for key in std::iter::once(UNCALIBRATED).chain(METHODS) {
@@ -163,7 +165,7 @@ fn calibrate(
         let found = fit(&method, &calib_data, &Search::default(), printer)?;
         let seconds = start.elapsed().as_secs_f64();
         let measured = measure(&found, &test, &measures)?;
-        let evaluation = Evaluation::new(key, test.rows(), &measured, &measures);
+        let evaluation = Evaluation::new(key, test.rows(), &measured);
         let mut row = evaluation.to_json(&SHOWN);
         if let Some(saved) = saved(&found, &calib) {
             saved.save(&model_path(folder, bundle.name, key))?;

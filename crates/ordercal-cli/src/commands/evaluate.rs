@@ -117,6 +117,8 @@ fn settings(args: &EvaluateArgs, common: &Common) -> Result<(Vec<Metric>, Limits
         metrics,
         options,
         bootstrap,
+        intervals: true,
+        keep_resamples: false,
     };
     Ok((shown, limits, measures))
 }

@@ -73,6 +73,8 @@ pub fn run(args: &FitArgs, common: &Common, printer: Printer) -> Result<Exit> {
         metrics: Vec::new(),
         options: MetricOptions::default(),
         bootstrap: None,
+        intervals: true,
+        keep_resamples: false,
     };
     let evaluations = evaluate_in_memory(&data, &models, &measures)?;
     let [before, after] = &evaluations[..] else {
