@@ -33,7 +33,7 @@ pub fn comparison_defaults() -> (Vec<&'static str>, Vec<&'static str>, usize) {
 
 /// Fits methods, each JSON with its key under `method`, and measures them: the comparison as JSON, and in words.
 #[pyfunction]
-#[pyo3(signature = (datasets, kind_name, methods, metrics, bins, effort, folds, resamples, seed))]
+#[pyo3(signature = (datasets, kind_name, methods, metrics, bins, effort, folds, resamples, seed, progress=None))]
 #[expect(
     clippy::too_many_arguments,
     reason = "they are the keywords of one call"
@@ -49,6 +49,7 @@ pub fn compare(
     folds: Option<usize>,
     resamples: usize,
     seed: u64,
+    progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, String)> {
     let read = |json: &String| serde_json::from_str(json).map_err(refuse);
     let methods = methods
@@ -79,7 +80,7 @@ pub fn compare(
             test: (Rows::new(test_labels, None), test.view()),
         })
         .collect();
-    let comparison = beside(py, None, |watch| plan.run(sets, watch))?.map_err(refuse)?;
+    let comparison = beside(py, progress, |watch| plan.run(sets, watch))?.map_err(refuse)?;
     let json = serde_json::to_string(&to_json(&comparison)).map_err(refuse)?;
     Ok((json, summary(&comparison)))
 }

@@ -9,6 +9,7 @@ mod errors;
 mod fit;
 mod metrics;
 mod model;
+mod pool;
 mod state;
 mod watch;
 
@@ -17,6 +18,11 @@ use pyo3::prelude::*;
 /// The native part of `ordercal`.
 #[pymodule]
 mod _native {
+    /// The version of the package.
+    #[pymodule_export]
+    #[allow(non_upper_case_globals, reason = "its name in Python")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+
     #[pymodule_export]
     use super::compare::{compare, comparison_defaults};
     #[pymodule_export]

@@ -82,7 +82,7 @@ fn replace(bytes: &mut [u8], from: &str, to: &str) {
 /// The same model as version 1 of the format had it, changed in its header.
 fn first_version(dir: &Path, change: impl Fn(&mut Vec<u8>)) -> PathBuf {
     let path = dir.join("first.safetensors");
-    let bytes = fit("diag", 3).to_bytes();
+    let bytes = fit("diag", 3).to_bytes().unwrap();
     let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     let mut header: serde_json::Value = serde_json::from_slice(&bytes[8..8 + length]).unwrap();
     let metadata = header["__metadata__"].as_object_mut().unwrap();
@@ -104,7 +104,7 @@ fn kinds_and_types_of_names_are_kept_and_older_files_load() {
         .with_class_names(Some(vec!["20".into(), "30".into()]))
         .with_class_type(ClassType::Integer)
         .with_kind(ScoreKind::LogProbs);
-    let loaded = SavedModel::from_bytes(&saved.to_bytes(), Path::new("x")).unwrap();
+    let loaded = SavedModel::from_bytes(&saved.to_bytes().unwrap(), Path::new("x")).unwrap();
     assert_eq!(loaded, saved);
     assert_eq!(loaded.kind, Some(ScoreKind::LogProbs));
 
@@ -119,7 +119,8 @@ fn one_wrong_bit_anywhere_is_noticed() {
     let bytes = fit("ets", 3)
         .with_class_names(Some(vec!["a".into(), "b".into(), "\"checksum\":\"".into()]))
         .with_kind(ScoreKind::Logits)
-        .to_bytes();
+        .to_bytes()
+        .unwrap();
     let path = Path::new("model");
     SavedModel::from_bytes(&bytes, path).unwrap();
     let mut damaged = bytes.clone();

@@ -13,6 +13,7 @@ joins a calibrator to a network's own file.
 
 from __future__ import annotations
 
+from ._native import __version__
 from ._calibrator import Calibrator, FitReport, calibrator, load
 from ._compare import Comparison, compare
 from ._errors import MissingFileError, NotFittedError, OrdercalError, OrdercalTypeError
@@ -69,6 +70,7 @@ __all__ = [
     "Uncalibrated",
     "Unconstrained",
     "VectorScaling",
+    "__version__",
     "calibrator",
     "compare",
     "evaluate",

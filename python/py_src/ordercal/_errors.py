@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from functools import cache
+
 
 class OrdercalError(ValueError):
     """A value that cannot be used; the message names the row and column and what to do."""
@@ -19,4 +22,16 @@ class MissingFileError(OrdercalError, FileNotFoundError):
 
 
 class NotFittedError(OrdercalError, AttributeError):
-    """A calibrator that has not been fitted yet."""
+    """A calibrator that has not been fitted yet; scikit-learn's error of this name too, where it is in use."""
+
+
+def not_fitted(message: str) -> NotFittedError:
+    """The error to raise: one that `except sklearn.exceptions.NotFittedError` catches if scikit-learn is loaded."""
+    return (_sklearns() if "sklearn" in sys.modules else NotFittedError)(message)
+
+
+@cache
+def _sklearns() -> type[NotFittedError]:
+    from sklearn.exceptions import NotFittedError as Theirs
+
+    return type("NotFittedError", (NotFittedError, Theirs), {"__module__": "ordercal"})

@@ -12,6 +12,11 @@ class Uncalibrated(Calibrator, key="uncalibrated"):
 class TemperatureScaling(Calibrator, key="ts"):
     """One temperature. Keeps every prediction."""
 
+    @property
+    def temperature_(self) -> float:
+        """What logits are divided by: 1 / beta."""
+        return 1.0 / float(self.parameters_["beta"])
+
 
 class EnsembleTemperatureScaling(Calibrator, key="ets"):
     """A mixture of the tempered, the original and the uniform distribution. Keeps every prediction."""

@@ -4,21 +4,24 @@ from collections.abc import Sequence
 from typing import Any
 
 from ._calibrator import Calibrator
+from ._types import Kind
 
 class Uncalibrated(Calibrator):
     def __init__(
         self,
         /,
         *,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
 
 class TemperatureScaling(Calibrator):
+    @property
+    def temperature_(self) -> float: ...
     def __init__(
         self,
         /,
         *,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
 
 class EnsembleTemperatureScaling(Calibrator):
@@ -26,7 +29,7 @@ class EnsembleTemperatureScaling(Calibrator):
         self,
         /,
         *,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
 
 class Diagonal(Calibrator):
@@ -48,7 +51,7 @@ class Diagonal(Calibrator):
         intervals: int = 4096,
         optimizer: dict[str, Any] | None = None,
         seed: int = 1357,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
 
 class OrderInvariant(Calibrator):
@@ -68,7 +71,7 @@ class OrderInvariant(Calibrator):
         optimizer: dict[str, Any] | None = None,
         early_stopping: dict[str, Any] | None = None,
         seed: int = 1357,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
 
 class OrderPreserving(Calibrator):
@@ -88,7 +91,7 @@ class OrderPreserving(Calibrator):
         optimizer: dict[str, Any] | None = None,
         early_stopping: dict[str, Any] | None = None,
         seed: int = 1357,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
 
 class VectorScaling(Calibrator):
@@ -102,7 +105,7 @@ class VectorScaling(Calibrator):
         input: str = "raw",
         optimizer: dict[str, Any] | None = None,
         keep_order: bool = False,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
 
 class MatrixScaling(Calibrator):
@@ -120,7 +123,7 @@ class MatrixScaling(Calibrator):
         input: str = "raw",
         optimizer: dict[str, Any] | None = None,
         keep_order: bool = False,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
 
 class Dirichlet(Calibrator):
@@ -136,7 +139,7 @@ class Dirichlet(Calibrator):
         mu: float = 0.1,
         optimizer: dict[str, Any] | None = None,
         keep_order: bool = False,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
 
 class StructuredVectorScaling(Calibrator):
@@ -150,7 +153,7 @@ class StructuredVectorScaling(Calibrator):
         lambda_: float = 1.0,
         optimizer: dict[str, Any] | None = None,
         keep_order: bool = False,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
 
 class StructuredMatrixScaling(Calibrator):
@@ -164,7 +167,7 @@ class StructuredMatrixScaling(Calibrator):
         lambda_: float = 1.0,
         optimizer: dict[str, Any] | None = None,
         keep_order: bool = False,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
 
 class Platt(Calibrator):
@@ -178,7 +181,7 @@ class Platt(Calibrator):
         targets: str = "platt",
         smoothing: float = 1.0,
         keep_order: bool = False,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
 
 class Beta(Calibrator):
@@ -192,7 +195,7 @@ class Beta(Calibrator):
         targets: str = "labels",
         smoothing: float = 1.0,
         keep_order: bool = False,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
 
 class Isotonic(Calibrator):
@@ -206,7 +209,7 @@ class Isotonic(Calibrator):
         lines: str = "ends",
         smoothing: float = 1.0,
         keep_order: bool = False,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
 
 class Histogram(Calibrator):
@@ -222,7 +225,7 @@ class Histogram(Calibrator):
         layout: str = "equal-mass",
         smoothing: float = 1.0,
         keep_order: bool = False,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
 
 class BBQ(Calibrator):
@@ -236,7 +239,7 @@ class BBQ(Calibrator):
         prior: float = 2.0,
         smoothing: float = 1.0,
         keep_order: bool = False,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
 
 class Unconstrained(Calibrator):
@@ -258,7 +261,7 @@ class Unconstrained(Calibrator):
         early_stopping: dict[str, Any] | None = None,
         seed: int = 1357,
         keep_order: bool = False,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
 
 class Auto(Calibrator):
@@ -274,7 +277,7 @@ class Auto(Calibrator):
         chains: bool = True,
         polish: bool = True,
         seed: int = 1357,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
 
 class AutoFree(Calibrator):
@@ -292,5 +295,5 @@ class AutoFree(Calibrator):
         polish: bool = True,
         seed: int = 1357,
         keep_order: bool = False,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
