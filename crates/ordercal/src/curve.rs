@@ -192,6 +192,8 @@ impl CurveFit {
             metrics: metrics.to_vec(),
             options: MetricOptions::default(),
             bootstrap: None,
+            intervals: false,
+            keep_resamples: false,
         };
         Ok(CurvePoint {
             method: self.method.key().to_owned(),
