@@ -9,6 +9,7 @@ mod errors;
 mod fit;
 mod metrics;
 mod model;
+mod order;
 mod pool;
 mod state;
 mod watch;
@@ -28,11 +29,13 @@ mod _native {
     #[pymodule_export]
     use super::fit::fit;
     #[pymodule_export]
-    use super::methods::{defaults, keys, promises_order};
+    use super::methods::{brief, defaults, keys, promises_order, python_class};
     #[pymodule_export]
     use super::metrics::{evaluate, metrics, reliability};
     #[pymodule_export]
     use super::model::Model;
+    #[pymodule_export]
+    use super::order::keep_order;
     #[pymodule_export]
     use super::state::State;
 }
@@ -54,6 +57,19 @@ mod methods {
     pub fn defaults(key: &str) -> PyResult<String> {
         let method = Method::from_key(key).map_err(refuse)?;
         serde_json::to_string(&method).map_err(refuse)
+    }
+
+    /// What a method learns, in a few words.
+    #[pyfunction]
+    pub fn brief(key: &str) -> PyResult<&'static str> {
+        Ok(Method::from_key(key).map_err(refuse)?.brief())
+    }
+
+    /// The name of a method's class.
+    #[pyfunction]
+    pub fn python_class(key: &str) -> PyResult<&'static str> {
+        let method = Method::from_key(key).map_err(refuse)?;
+        Ok(method.python_class().unwrap_or("Calibrator"))
     }
 
     /// Whether a method keeps the ranking of every row.

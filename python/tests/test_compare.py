@@ -66,10 +66,10 @@ def test_averages_ranks_and_words(calib: Split, test: Split) -> None:
     assert errors["ts"] == pytest.approx(by_hand)
     assert found["ranks"]["nll"]["a"]["uncalibrated"] == 4
     text = str(found)
-    assert "Changed predictions" in text and "not distinguishable from the best" in text
+    assert "Changed predictions" in text and "not significantly different from the best" in text
     assert str(pickle.loads(pickle.dumps(found))) == text
     bare = str(ordercal.compare(data, ["ts"], metrics="nll", bootstrap=0))
-    assert "none, every method keeps them" in bare and "not distinguishable" not in bare
+    assert "none, all methods are order-preserving" in bare and "significantly" not in bare
 
 
 def test_what_is_measured_is_what_evaluate_says(calib: Split, test: Split) -> None:

@@ -44,6 +44,8 @@ def stubs() -> str:
             default = f'"{k.default}"' if isinstance(k.default, str) else repr(k.default)
             lines.append(f"        {k.name}: {kinds[k.name]} = {default},")
         lines.append("    ) -> None: ...")
+    names = "".join(f'    "{name}",\n' for name in sorted(found.__name__ for found in REGISTRY.values()))
+    lines.insert(3, f"\n__all__ = [\n{names}]")
     return "\n".join(lines) + "\n"
 
 

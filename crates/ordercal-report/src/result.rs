@@ -27,6 +27,24 @@ pub struct MethodResult {
 }
 
 impl MethodResult {
+    /// The result of a method that is not the library's, whose probabilities were measured on the test rows.
+    pub fn external(
+        name: &str,
+        order_preserving: bool,
+        measured: &Measured,
+        fit_seconds: Option<f64>,
+    ) -> Self {
+        Self {
+            method: name.to_owned(),
+            metrics: measured.metrics.clone(),
+            resampled: measured.resampled.clone(),
+            order_preserving,
+            changed_predictions: measured.changed_predictions,
+            fit_seconds,
+            chosen: json!({ "method": name }),
+        }
+    }
+
     /// The result of a search on the calibration rows, measured on the test rows.
     pub fn new(found: &Found, measured: &Measured, fit_seconds: Option<f64>) -> Self {
         Self {

@@ -177,8 +177,25 @@ pub fn measure(model: &Model, test: &Dataset<'_>, measures: &Measures) -> Result
         return of_predictions(&Predictions::from(test), 0, measures);
     }
     let probs = model.apply::<f64>(test.scores(), ScoreKind::Probs)?;
-    let changed = changed_predictions(test, probs.view()) as u64;
-    of_predictions(&predictions(probs.view(), test)?, changed, measures)
+    measure_probs(probs.view(), test, measures)
+}
+
+/// Measures probabilities that were made elsewhere for the test rows.
+///
+/// # Errors
+/// If the matrix has another shape than the scores, a row is not a distribution, or the numbers in `measures` are out
+/// of range.
+pub fn measure_probs(
+    probs: ArrayView2<'_, f64>,
+    test: &Dataset<'_>,
+    measures: &Measures,
+) -> Result<Measured> {
+    let (expected, found) = ((test.rows(), test.classes()), probs.dim());
+    if expected != found {
+        return Err(Error::WrongShape { expected, found });
+    }
+    let changed = changed_predictions(test, probs) as u64;
+    of_predictions(&predictions(probs, test)?, changed, measures)
 }
 
 fn of_predictions(

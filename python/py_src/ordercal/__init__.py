@@ -17,59 +17,23 @@ from ._native import __version__
 from ._calibrator import Calibrator, FitReport, calibrator, load
 from ._compare import Comparison, compare
 from ._errors import MissingFileError, NotFittedError, OrdercalError, OrdercalTypeError
+from ._keep_order import KeepOrder
 from ._metrics import Evaluation, MetricState, Reliability, evaluate, reliability
-from .methods import (
-    BBQ,
-    Auto,
-    AutoFree,
-    Beta,
-    Diagonal,
-    Dirichlet,
-    EnsembleTemperatureScaling,
-    Histogram,
-    Isotonic,
-    MatrixScaling,
-    OrderInvariant,
-    OrderPreserving,
-    Platt,
-    StructuredMatrixScaling,
-    StructuredVectorScaling,
-    TemperatureScaling,
-    Uncalibrated,
-    Unconstrained,
-    VectorScaling,
-)
+from .methods import *
+from .methods import __all__ as _methods
 
 __all__ = [
-    "BBQ",
-    "Auto",
-    "AutoFree",
-    "Beta",
     "Calibrator",
     "Comparison",
-    "Diagonal",
-    "Dirichlet",
-    "EnsembleTemperatureScaling",
     "Evaluation",
     "FitReport",
-    "Histogram",
-    "Isotonic",
-    "MatrixScaling",
+    "KeepOrder",
     "MetricState",
     "MissingFileError",
     "NotFittedError",
-    "OrderInvariant",
-    "OrderPreserving",
     "OrdercalError",
     "OrdercalTypeError",
-    "Platt",
     "Reliability",
-    "StructuredMatrixScaling",
-    "StructuredVectorScaling",
-    "TemperatureScaling",
-    "Uncalibrated",
-    "Unconstrained",
-    "VectorScaling",
     "__version__",
     "calibrator",
     "compare",
@@ -77,3 +41,4 @@ __all__ = [
     "load",
     "reliability",
 ]
+__all__ += _methods

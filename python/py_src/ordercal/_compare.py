@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from . import _native
 from ._calibrator import Calibrator, calibrator
+from ._keep_order import class_probabilities, clone
+from ._errors import OrdercalTypeError
 from ._inputs import align, read_labels, read_scores
 from ._metrics import SEED, _keys
 from ._progress import shown
@@ -40,9 +46,24 @@ def _method(method: MethodKey | Calibrator, seed: int) -> str:
     return method._method()
 
 
+def _external(name: str, estimator: Any, sets: list[Any]) -> tuple[str, bool, list[tuple[NDArray[np.float64], float]]]:
+    """Fits someone's calibrator to every dataset: what it says about the test rows, and how long the fit took."""
+    if not (hasattr(estimator, "fit") and hasattr(estimator, "predict_proba")):
+        raise OrdercalTypeError(f"`{name}` needs the methods `fit` and `predict_proba`; {type(estimator).__name__} has not both")
+    results = []
+    fitted = estimator
+    for _, calib, calib_indices, test, _ in sets:
+        fitted = clone(estimator)
+        start = time.perf_counter()
+        fitted.fit(calib, calib_indices)
+        seconds = time.perf_counter() - start
+        results.append((class_probabilities(fitted, test, test.shape[1]), seconds))
+    return str(name), bool(getattr(fitted, "order_preserving_", False)), results
+
+
 def compare(
     datasets: Mapping[str, tuple[Any, Any, Any, Any]],
-    methods: Iterable[MethodKey | Calibrator] | None = None,
+    methods: Iterable[MethodKey | Calibrator | tuple[str, Any]] | None = None,
     *,
     metrics: MetricKey | Iterable[MetricKey] | None = None,
     kind: Kind = "logits",
@@ -62,8 +83,9 @@ def compare(
     ----------
     datasets : dict
         `name: (calib_scores, calib_labels, test_scores, test_labels)`, each as in `Calibrator.fit`.
-    methods : list of str or Calibrator, optional
-        Keys or calibrators; uncalibrated scores come first whether they are asked for or not. None: those that the
+    methods : list of str, Calibrator or (str, object), optional
+        Keys, calibrators, or a name with any object that has `fit(scores, labels)` and `predict_proba(scores)`
+        (`KeepOrder` makes one order-preserving; it is fitted as a copy, without a search). Uncalibrated scores come first whether they are asked for or not. None: those that the
         command compares.
     metrics : str or list of str, optional
         The keys of the metrics; None: those of the command.
@@ -98,11 +120,15 @@ def compare(
         classes = None if names.tolist() == list(range(calib.shape[1])) else names
         test_indices, _ = read_labels(test_labels, test.shape[1], None, classes)
         sets.append((str(name), calib, calib_indices, test, test_indices))
+    asked: list[Any] = list(DEFAULT_METHODS if methods is None else methods)
+    own = [_method(method, seed) for method in asked if not isinstance(method, tuple)]
+    external = [_external(method[0], method[1], sets) for method in asked if isinstance(method, tuple)]
     with shown("compare", verbose, progress) as report:
         found, text = _native.compare(
             sets,
             kind,
-            [_method(method, seed) for method in (DEFAULT_METHODS if methods is None else methods)],
+            own,
+            external,
             list(dict.fromkeys(DEFAULT_METRICS if metrics is None else _keys(metrics) or [])),
             bins,
             search,

@@ -8,14 +8,17 @@ __all__ = [
     "Model",
     "State",
     "__version__",
+    "brief",
     "compare",
     "comparison_defaults",
     "defaults",
     "evaluate",
     "fit",
+    "keep_order",
     "keys",
     "metrics",
     "promises_order",
+    "python_class",
     "reliability",
 ]
 
@@ -24,6 +27,15 @@ __version__: str
 def keys() -> list[str]: ...
 def defaults(key: str) -> str: ...
 def promises_order(key: str) -> bool: ...
+def brief(key: str) -> str: ...
+def python_class(key: str) -> str: ...
+def keep_order(
+    scores: NDArray[Any],
+    kind_name: str,
+    probs: NDArray[float64],
+    beta: float,
+    wide: bool,
+) -> NDArray[Any]: ...
 def fit(
     method: str,
     scores: NDArray[Any],
@@ -60,6 +72,7 @@ def compare(
     datasets: list[tuple[str, NDArray[Any], NDArray[int64], NDArray[Any], NDArray[int64]]],
     kind_name: str,
     methods: list[str],
+    external: list[tuple[str, bool, list[tuple[NDArray[float64], float]]]],
     metrics: list[str],
     bins: int,
     effort: str,

@@ -300,8 +300,8 @@ fn options_out_of_range_are_named() {
 }
 
 /// Logits whose softmax the labels are drawn from.
-fn calibrated(seed: u64, rows: usize, classes: usize) -> (Array2<f32>, Vec<u32>) {
-    let mut random = Random(seed);
+fn calibrated_logits(seed: u64, rows: usize, classes: usize) -> (Array2<f32>, Vec<u32>) {
+    let mut random = SplitMix(seed);
     let logits = Array2::from_shape_fn((rows, classes), |_| (random.normal() * 2.0) as f32);
     let label = |row: ndarray::ArrayView1<'_, f32>| {
         let chances = row.mapv(|x| f64::from(x).exp());
@@ -333,7 +333,7 @@ fn intervals_contain_their_value_and_reach_0_where_calibration_is_perfect() {
     ];
     let mut at_zero = 0;
     for seed in 0..20 {
-        let (logits, labels) = calibrated(300 + seed, 400, 4);
+        let (logits, labels) = calibrated_logits(300 + seed, 400, 4);
         let data = dataset(&logits, &labels);
         let predictions = Predictions::from(&data);
         for metrics in [&Metric::ALL[..], &errors[..]] {
