@@ -98,11 +98,12 @@ def compare(
         classes = None if names.tolist() == list(range(calib.shape[1])) else names
         test_indices, _ = read_labels(test_labels, test.shape[1], None, classes)
         sets.append((str(name), calib, calib_indices, test, test_indices))
+    chosen: Any = DEFAULT_METHODS if methods is None else methods
     with shown("compare", verbose, progress) as report:
         found, text = _native.compare(
             sets,
             kind,
-            [_method(method, seed) for method in (DEFAULT_METHODS if methods is None else methods)],
+            [_method(method, seed) for method in chosen],
             list(dict.fromkeys(DEFAULT_METRICS if metrics is None else _keys(metrics) or [])),
             bins,
             search,

@@ -34,62 +34,62 @@ class EnsembleTemperatureScaling(Calibrator):
 
 class Diagonal(Calibrator):
     hidden: Sequence[int]
-    lambda_: float
-    smoothness: float
     input: str
     intervals: int
+    lambda_: float
     optimizer: dict[str, Any] | None
     seed: int
+    smoothness: float
     def __init__(
         self,
         /,
         *,
         hidden: Sequence[int] = (10, 10),
-        lambda_: float = 0.0,
-        smoothness: float = 1.0,
         input: str = "log-softmax",
         intervals: int = 4096,
+        lambda_: float = 0.0,
         optimizer: dict[str, Any] | None = None,
         seed: int = 1357,
+        smoothness: float = 1.0,
         kind: Kind = "logits",
     ) -> None: ...
 
 class OrderInvariant(Calibrator):
-    hidden: Sequence[int]
-    lambda_: float
-    input: str
-    optimizer: dict[str, Any] | None
     early_stopping: dict[str, Any] | None
+    hidden: Sequence[int]
+    input: str
+    lambda_: float
+    optimizer: dict[str, Any] | None
     seed: int
     def __init__(
         self,
         /,
         *,
-        hidden: Sequence[int] = (100,),
-        lambda_: float = 0.001,
-        input: str = "centred",
-        optimizer: dict[str, Any] | None = None,
         early_stopping: dict[str, Any] | None = None,
+        hidden: Sequence[int] = (100,),
+        input: str = "centred",
+        lambda_: float = 0.001,
+        optimizer: dict[str, Any] | None = None,
         seed: int = 1357,
         kind: Kind = "logits",
     ) -> None: ...
 
 class OrderPreserving(Calibrator):
-    hidden: Sequence[int]
-    lambda_: float
-    input: str
-    optimizer: dict[str, Any] | None
     early_stopping: dict[str, Any] | None
+    hidden: Sequence[int]
+    input: str
+    lambda_: float
+    optimizer: dict[str, Any] | None
     seed: int
     def __init__(
         self,
         /,
         *,
-        hidden: Sequence[int] = (100,),
-        lambda_: float = 0.001,
-        input: str = "log-softmax",
-        optimizer: dict[str, Any] | None = None,
         early_stopping: dict[str, Any] | None = None,
+        hidden: Sequence[int] = (100,),
+        input: str = "log-softmax",
+        lambda_: float = 0.001,
+        optimizer: dict[str, Any] | None = None,
         seed: int = 1357,
         kind: Kind = "logits",
     ) -> None: ...
@@ -109,18 +109,18 @@ class VectorScaling(Calibrator):
     ) -> None: ...
 
 class MatrixScaling(Calibrator):
+    input: str
     lambda_: float
     mu: float
-    input: str
     optimizer: dict[str, Any] | None
     keep_order: bool
     def __init__(
         self,
         /,
         *,
+        input: str = "raw",
         lambda_: float = 10000.0,
         mu: float = 0.1,
-        input: str = "raw",
         optimizer: dict[str, Any] | None = None,
         keep_order: bool = False,
         kind: Kind = "logits",
@@ -171,29 +171,29 @@ class StructuredMatrixScaling(Calibrator):
     ) -> None: ...
 
 class Platt(Calibrator):
-    targets: str
     smoothing: float
+    targets: str
     keep_order: bool
     def __init__(
         self,
         /,
         *,
-        targets: str = "platt",
         smoothing: float = 1.0,
+        targets: str = "platt",
         keep_order: bool = False,
         kind: Kind = "logits",
     ) -> None: ...
 
 class Beta(Calibrator):
-    targets: str
     smoothing: float
+    targets: str
     keep_order: bool
     def __init__(
         self,
         /,
         *,
-        targets: str = "labels",
         smoothing: float = 1.0,
+        targets: str = "labels",
         keep_order: bool = False,
         kind: Kind = "logits",
     ) -> None: ...
@@ -243,46 +243,46 @@ class BBQ(Calibrator):
     ) -> None: ...
 
 class Unconstrained(Calibrator):
-    hidden: Sequence[int]
-    lambda_: float
-    input: str
-    optimizer: dict[str, Any] | None
     early_stopping: dict[str, Any] | None
+    hidden: Sequence[int]
+    input: str
+    lambda_: float
+    optimizer: dict[str, Any] | None
     seed: int
     keep_order: bool
     def __init__(
         self,
         /,
         *,
-        hidden: Sequence[int] = (100,),
-        lambda_: float = 0.005,
-        input: str = "centred",
-        optimizer: dict[str, Any] | None = None,
         early_stopping: dict[str, Any] | None = None,
+        hidden: Sequence[int] = (100,),
+        input: str = "centred",
+        lambda_: float = 0.005,
+        optimizer: dict[str, Any] | None = None,
         seed: int = 1357,
         keep_order: bool = False,
         kind: Kind = "logits",
     ) -> None: ...
 
 class Auto(Calibrator):
-    folds: int | None
     chains: bool
+    folds: int | None
     polish: bool
     seed: int
     def __init__(
         self,
         /,
         *,
-        folds: int | None = None,
         chains: bool = True,
+        folds: int | None = None,
         polish: bool = True,
         seed: int = 1357,
         kind: Kind = "logits",
     ) -> None: ...
 
 class AutoFree(Calibrator):
-    folds: int | None
     chains: bool
+    folds: int | None
     polish: bool
     seed: int
     keep_order: bool
@@ -290,8 +290,8 @@ class AutoFree(Calibrator):
         self,
         /,
         *,
-        folds: int | None = None,
         chains: bool = True,
+        folds: int | None = None,
         polish: bool = True,
         seed: int = 1357,
         keep_order: bool = False,
