@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -311,7 +312,10 @@ def test_errors_that_scikit_learn_knows(calib: Split) -> None:
 
     with pytest.raises(NotFittedError, match="not fitted yet"):
         ordercal.TemperatureScaling().predict_proba(calib.scores)
-    with pytest.raises(ordercal.NotFittedError):
+    with pytest.raises(ordercal.NotFittedError) as caught:
         ordercal.TemperatureScaling().predict_proba(calib.scores)
+    # As it comes back from another process.
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert isinstance(again, NotFittedError) and again.args == caught.value.args
     with pytest.raises(NotFittedError):
         CalibratedClassifier().predict(calib.scores)

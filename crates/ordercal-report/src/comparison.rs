@@ -136,7 +136,8 @@ impl Comparison {
                 *sum += metrics::relative_error(*own, *uncalibrated);
             }
         }
-        sums
+        let datasets = self.datasets.len() as f64;
+        sums.map(|sums| sums.into_iter().map(|sum| sum / datasets).collect())
     }
 
     /// A method's accuracy minus the uncalibrated accuracy, if known.

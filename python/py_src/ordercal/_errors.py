@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from functools import cache
 
 
 class OrdercalError(ValueError):
@@ -27,11 +26,10 @@ class NotFittedError(OrdercalError, AttributeError):
 
 def not_fitted(message: str) -> NotFittedError:
     """The error to raise: one that `except sklearn.exceptions.NotFittedError` catches if scikit-learn is loaded."""
-    return (_sklearns() if "sklearn" in sys.modules else NotFittedError)(message)
-
-
-@cache
-def _sklearns() -> type[NotFittedError]:
+    if "sklearn" not in sys.modules:
+        return NotFittedError(message)
     from sklearn.exceptions import NotFittedError as Theirs
 
-    return type("NotFittedError", (NotFittedError, Theirs), {"__module__": "ordercal"})
+    both = type("NotFittedError", (NotFittedError, Theirs), {"__reduce__": lambda self: (not_fitted, self.args)})
+    found: NotFittedError = both(message)
+    return found
