@@ -6,6 +6,28 @@ from typing import Any
 from ._calibrator import Calibrator
 from ._types import Kind
 
+__all__ = [
+    "Auto",
+    "AutoFree",
+    "BBQ",
+    "Beta",
+    "Diagonal",
+    "Dirichlet",
+    "EnsembleTemperatureScaling",
+    "Histogram",
+    "Isotonic",
+    "MatrixScaling",
+    "OrderInvariant",
+    "OrderPreserving",
+    "Platt",
+    "StructuredMatrixScaling",
+    "StructuredVectorScaling",
+    "TemperatureScaling",
+    "Uncalibrated",
+    "Unconstrained",
+    "VectorScaling",
+]
+
 class Uncalibrated(Calibrator):
     def __init__(
         self,
@@ -29,68 +51,6 @@ class EnsembleTemperatureScaling(Calibrator):
         self,
         /,
         *,
-        kind: Kind = "logits",
-    ) -> None: ...
-
-class Diagonal(Calibrator):
-    hidden: Sequence[int]
-    input: str
-    intervals: int
-    lambda_: float
-    optimizer: dict[str, Any] | None
-    seed: int
-    smoothness: float
-    def __init__(
-        self,
-        /,
-        *,
-        hidden: Sequence[int] = (10, 10),
-        input: str = "log-softmax",
-        intervals: int = 4096,
-        lambda_: float = 0.0,
-        optimizer: dict[str, Any] | None = None,
-        seed: int = 1357,
-        smoothness: float = 1.0,
-        kind: Kind = "logits",
-    ) -> None: ...
-
-class OrderInvariant(Calibrator):
-    early_stopping: dict[str, Any] | None
-    hidden: Sequence[int]
-    input: str
-    lambda_: float
-    optimizer: dict[str, Any] | None
-    seed: int
-    def __init__(
-        self,
-        /,
-        *,
-        early_stopping: dict[str, Any] | None = None,
-        hidden: Sequence[int] = (100,),
-        input: str = "centred",
-        lambda_: float = 0.001,
-        optimizer: dict[str, Any] | None = None,
-        seed: int = 1357,
-        kind: Kind = "logits",
-    ) -> None: ...
-
-class OrderPreserving(Calibrator):
-    early_stopping: dict[str, Any] | None
-    hidden: Sequence[int]
-    input: str
-    lambda_: float
-    optimizer: dict[str, Any] | None
-    seed: int
-    def __init__(
-        self,
-        /,
-        *,
-        early_stopping: dict[str, Any] | None = None,
-        hidden: Sequence[int] = (100,),
-        input: str = "log-softmax",
-        lambda_: float = 0.001,
-        optimizer: dict[str, Any] | None = None,
-        seed: int = 1357,
         kind: Kind = "logits",
     ) -> None: ...
 
@@ -239,6 +199,68 @@ class BBQ(Calibrator):
         prior: float = 2.0,
         smoothing: float = 1.0,
         keep_order: bool = False,
+        kind: Kind = "logits",
+    ) -> None: ...
+
+class Diagonal(Calibrator):
+    hidden: Sequence[int]
+    input: str
+    intervals: int
+    lambda_: float
+    optimizer: dict[str, Any] | None
+    seed: int
+    smoothness: float
+    def __init__(
+        self,
+        /,
+        *,
+        hidden: Sequence[int] = (10, 10),
+        input: str = "log-softmax",
+        intervals: int = 4096,
+        lambda_: float = 0.0,
+        optimizer: dict[str, Any] | None = None,
+        seed: int = 1357,
+        smoothness: float = 1.0,
+        kind: Kind = "logits",
+    ) -> None: ...
+
+class OrderInvariant(Calibrator):
+    early_stopping: dict[str, Any] | None
+    hidden: Sequence[int]
+    input: str
+    lambda_: float
+    optimizer: dict[str, Any] | None
+    seed: int
+    def __init__(
+        self,
+        /,
+        *,
+        early_stopping: dict[str, Any] | None = None,
+        hidden: Sequence[int] = (100,),
+        input: str = "centred",
+        lambda_: float = 0.001,
+        optimizer: dict[str, Any] | None = None,
+        seed: int = 1357,
+        kind: Kind = "logits",
+    ) -> None: ...
+
+class OrderPreserving(Calibrator):
+    early_stopping: dict[str, Any] | None
+    hidden: Sequence[int]
+    input: str
+    lambda_: float
+    optimizer: dict[str, Any] | None
+    seed: int
+    def __init__(
+        self,
+        /,
+        *,
+        early_stopping: dict[str, Any] | None = None,
+        hidden: Sequence[int] = (100,),
+        input: str = "log-softmax",
+        lambda_: float = 0.001,
+        optimizer: dict[str, Any] | None = None,
+        seed: int = 1357,
         kind: Kind = "logits",
     ) -> None: ...
 
