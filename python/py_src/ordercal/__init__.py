@@ -19,8 +19,8 @@ from ._compare import Comparison, compare
 from ._errors import MissingFileError, NotFittedError, OrdercalError, OrdercalTypeError
 from ._keep_order import KeepOrder
 from ._metrics import Evaluation, MetricState, Reliability, evaluate, reliability
+from . import methods
 from .methods import *
-from .methods import __all__ as _methods
 
 __all__ = [
     "Calibrator",
@@ -41,4 +41,4 @@ __all__ = [
     "load",
     "reliability",
 ]
-__all__ += _methods
+__all__ += methods.__all__
