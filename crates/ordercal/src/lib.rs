@@ -73,7 +73,7 @@ mod watch;
 pub use half;
 pub use ndarray;
 
-pub use combine::{Auto, AutoFree, keep_order};
+pub use combine::{Auto, AutoEffort, AutoFree, keep_order};
 pub use data::{Dataset, NORMALISATION_TOLERANCE, ScoreArray, ScoreKind, Scores};
 pub use error::{Error, Result};
 pub use methods::listed::*;

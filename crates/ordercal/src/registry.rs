@@ -12,6 +12,7 @@ use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::methods::listed::*;
 use crate::methods::table::for_each_method;
+use crate::methods::zeros::Floor;
 use crate::methods::{Calibrator, Describe, Fitted};
 use crate::watch::{Unwatched, Watch};
 
@@ -116,6 +117,16 @@ macro_rules! define_method {
                 match self {
                     $(Self::$type(_) => <$type as Describe>::OWN_FOLDS,)*
                     Self::Ordered(method) => method.inner.own_folds(),
+                    Self::Custom(_) => false,
+                }
+            }
+
+            /// Whether it reads scores as logarithms of probabilities.
+            fn reads_logarithms(&self) -> bool {
+                match self {
+                    $(Self::$type(_) => <$type as Describe>::READS_LOGARITHMS,)*
+                    // The inner method sees to it.
+                    Self::Ordered(_) => false,
                     Self::Custom(_) => false,
                 }
             }
@@ -232,6 +243,12 @@ impl Method {
     /// If a hyperparameter is out of range, or [`Error::Cancelled`].
     pub fn fit_watched(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
         self.validate()?;
+        if self.reads_logarithms()
+            && let Some(floor) = Floor::learn(data)?
+        {
+            let then = self.calibrator().fit(&floor.read(data)?, watch)?;
+            return floor.before(then, data);
+        }
         self.calibrator().fit(data, watch)
     }
 }

@@ -2,6 +2,7 @@
 
 mod candidates;
 mod evidence;
+mod plan;
 mod weights;
 
 use std::fmt;
@@ -9,20 +10,24 @@ use std::marker::PhantomData;
 
 use serde::{Deserialize, Serialize};
 
-use crate::data::{Dataset, Folds, ScoreKind, Scores};
+use crate::data::{Dataset, Folds};
 use crate::error::{Error, Result};
-use crate::methods::listed::{Diag, Ts, Uncalibrated};
-use crate::methods::{Calibrator, Describe, FitReport, Fitted, uncalibrated_nll};
-use crate::models::{ChainModel, MixtureModel, Model, UncalibratedModel, apply, clamp_log_probs};
+use crate::methods::listed::{Ts, Uncalibrated};
+use crate::methods::temperature::fit_beta;
+use crate::methods::Floor;
+use crate::methods::{Calibrator, Describe, FitReport, Fitted};
+use crate::models::{ChainModel, MixtureModel, Model, OrderedModel, UncalibratedModel, apply};
 use crate::optim::StopReason;
-use crate::watch::{FitCounter, Watch};
-use candidates::{Member, Sources};
-use evidence::Rows;
-use weights::Blend;
+use crate::watch::{FitCounter, Unwatched, Watch};
+use candidates::{Fits, Member, held_out_scores};
+use evidence::{Gain, posterior};
+pub use plan::AutoEffort;
+use plan::{Plan, TS};
+use weights::{in_words, mixed_nlls, shares};
 
 /// What sets [`Auto`] and [`AutoFree`] apart.
 pub trait Promise: fmt::Debug + Clone + PartialEq + Default + Send + Sync + 'static {
-    /// Whether free candidates are projected onto the order of the scores.
+    /// Whether free candidates are projected onto the input's order.
     const KEEPS_ORDER: bool;
 }
 
@@ -42,16 +47,17 @@ impl Promise for Free {
     const KEEPS_ORDER: bool = false;
 }
 
-/// The best calibration we know that keeps every prediction: a mixture of order-preserving maps.
+/// The best calibration we know that keeps every prediction: a mixture of calibrators, projected onto the order.
 ///
-/// 1. Candidates (`ts`, `ets`, `diag`, several `oi` and `op`, projected `svs`, `sms` and `dir-odir`, and
-///    `oi` or `diag` behind `sms` or `svs`, projected) are fitted on all folds but one, for each.
+/// 1. Candidates are fitted on all folds but one, for each, in two levels. Confidence first: `ts`, `ets`, `diag`,
+///    `oi`, `op`. Classes second: `svs`, `sms` and kernel models of several strengths that read the scores, or what
+///    `diag` or `oi` say of held-out rows.
 /// 2. Convex weights maximise the likelihood of the labels under predictions for rows that were left out.
-///    A candidate whose share makes no difference beyond one standard error goes.
-/// 3. Each candidate that is left becomes the average of its fold models. A last temperature or increasing
-///    function is put behind the mixture if held-out rows say that it helps.
-/// 4. Where held-out rows do not clearly (95%) prefer all this to `ts`, the result is `ts`; where they
-///    do not clearly prefer that to the scores as they are, it is those. It does no harm.
+///    Candidates with a share are fitted once more on all rows.
+/// 3. The mixture is projected onto the order of the scores ([`Projector`](crate::models::Projector)), and a last temperature
+///    is learned on what it says of held-out rows.
+/// 4. The result is averaged with `ts` and the scores as they are, each weighted by its prior times its likelihood on
+///    held-out rows: where the rows do not speak for a change, there is next to none.
 ///
 /// [`FitReport::notes`] says what became of it.
 pub type Auto = Automatic<Kept>;
@@ -77,22 +83,25 @@ pub type AutoFree = Automatic<Free>;
 #[serde(default, deny_unknown_fields, bound = "")]
 #[non_exhaustive]
 pub struct Automatic<P: Promise> {
-    /// How many folds; without a number 5, or 3 from 1000 classes on.
+    /// How many folds; without a number 5, or 10 where there are few rows, or 3 where there are many.
     pub folds: Option<usize>,
-    /// Whether chains, `oi` or `diag` behind `sms` or `svs`, are among the candidates.
+    /// How much work it may do.
+    pub effort: AutoEffort,
+    /// Whether there are candidates that read what `diag` or `oi` say.
     pub chains: bool,
-    /// Whether to try a last order-preserving map behind the mixture.
+    /// Whether to put a last temperature behind the mixture.
     pub polish: bool,
     /// The seed of the folds and of the candidates.
     pub seed: u64,
     #[serde(skip)]
-    promise: PhantomData<P>,
+    pub(crate) promise: PhantomData<P>,
 }
 
 impl<P: Promise> Default for Automatic<P> {
     fn default() -> Self {
         Self {
             folds: None,
+            effort: AutoEffort::default(),
             chains: true,
             polish: true,
             seed: 1357,
@@ -109,14 +118,21 @@ impl<P: Promise> Automatic<P> {
         self
     }
 
-    /// Sets whether chains are among the candidates.
+    /// Sets how much work it may do.
+    #[must_use]
+    pub fn with_effort(mut self, effort: AutoEffort) -> Self {
+        self.effort = effort;
+        self
+    }
+
+    /// Sets whether there are candidates that read what `diag` or `oi` say.
     #[must_use]
     pub fn with_chains(mut self, chains: bool) -> Self {
         self.chains = chains;
         self
     }
 
-    /// Sets whether to try a last order-preserving map behind the mixture.
+    /// Sets whether to put a last temperature behind the mixture.
     #[must_use]
     pub fn with_polish(mut self, polish: bool) -> Self {
         self.polish = polish;
@@ -134,9 +150,15 @@ impl<P: Promise> Automatic<P> {
 /// Fewer rows than this cannot be told apart from noise by leaving some of them out.
 const FEWEST_ROWS: usize = 20;
 
+/// What is believed of the scores as they are, of `ts` and of the mixture before any row was seen.
+const PRIOR: [f64; 3] = [0.9, 0.05, 0.05];
+
+/// What would be this small a part of an average is left out.
+const NEGLIGIBLE: f64 = 1e-6;
+
 impl Describe for Auto {
     const BRIEF: &'static str =
-        "a mixture of methods that keep predictions, learned on held-out rows";
+        "a mixture of methods, learned on held-out rows and projected onto the order of the scores";
     const PYTHON_CLASS: &'static str = "Auto";
     // Folds go by the place of a row.
     const FULL_BATCH: bool = false;
@@ -144,7 +166,7 @@ impl Describe for Auto {
 }
 
 impl Describe for AutoFree {
-    const BRIEF: &'static str = "the same without the projections";
+    const BRIEF: &'static str = "the same without the projection";
     const PYTHON_CLASS: &'static str = "AutoFree";
     const FULL_BATCH: bool = false;
     const OWN_FOLDS: bool = true;
@@ -160,196 +182,303 @@ impl<P: Promise> Calibrator for Automatic<P> {
 
     fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
         self.validate()?;
-        let folds = self
-            .folds
-            .unwrap_or_else(|| Folds::usual(data.rows(), data.classes()));
+        let plan = Plan::new(
+            (data.rows(), data.classes()),
+            self.effort,
+            self.chains,
+            self.seed,
+        );
+        let folds = self.folds.unwrap_or(plan.folds);
         if data.rows() < FEWEST_ROWS.max(2 * folds) {
             let note = format!(
                 "{} rows are too few to tell what helps: the scores are left as they are",
                 data.rows()
             );
-            return alone(&Uncalibrated::default(), data, vec![note], watch);
+            let mut fitted = Uncalibrated::default().fit(data, watch)?;
+            fitted.report.notes.push(note);
+            return Ok(fitted);
         }
         let folds = Folds::new(data.rows(), folds, self.seed)?;
         let weighed = |rows: &[usize]| rows.iter().any(|&row| data.weight(row) > 0.0);
         if !(0..folds.count()).all(|fold| weighed(&folds.kept(fold))) {
             return Err(Error::ZeroWeights);
         }
-        let sources = Sources::new(data, P::KEEPS_ORDER, self.chains, self.seed);
-        let counter = FitCounter::new(sources.fits() * folds.count(), watch);
-        let members = sources.fit(data, &folds, &counter)?;
-        let rows = Rows::new(data, &folds);
-        let blend = Blend::learn(&members, &rows);
-        let outcome = Outcome::new(&members, &blend, &rows, self.seed);
-        if let Some(method) = outcome.fallback {
-            return alone(&*method, data, outcome.notes, &counter);
-        }
-        let (mixture, polish) =
-            finish(&members, &blend, data, &folds, &rows, self.polish, &counter)?;
-        let mut notes = outcome.notes;
-        notes.push(blend.in_words(&members, folds.count()));
-        let model = match polish {
-            None => mixture,
-            Some((model, note)) => {
-                notes.push(note);
-                ChainModel::new(mixture, model)?.into()
-            }
+        let counter = FitCounter::new(plan.candidates.len() * (folds.count() + 1), watch);
+        let floor = Floor::learn(data)?;
+        let read = floor.as_ref().map(|floor| floor.read(data)).transpose()?;
+        let read = read.as_ref().unwrap_or(data);
+        let work = Work {
+            data: read,
+            fits: Fits::new(&plan, read, &folds, &counter)?,
+            folds,
+            plan,
+            keep_order: P::KEEPS_ORDER,
+            polish: self.polish,
         };
+        work.finish(data, floor, &counter)
+    }
+}
+
+/// A fit after its candidates were fitted fold by fold.
+struct Work<'a> {
+    data: &'a Dataset<'a>,
+    plan: Plan,
+    folds: Folds,
+    fits: Fits,
+    keep_order: bool,
+    polish: bool,
+}
+
+impl Work<'_> {
+    fn members(&self) -> &[Member] {
+        &self.fits.members
+    }
+
+    fn finish(
+        &self,
+        given: &Dataset<'_>,
+        floor: Option<Floor>,
+        counter: &FitCounter<'_>,
+    ) -> Result<Fitted> {
+        let data = self.data;
+        let classes = data.classes();
+        let identity = Model::from(UncalibratedModel::new(classes)?);
+        let members = self.members();
+        let all: Vec<usize> = (0..data.rows()).collect();
+        let mixed_shares = shares(members, data, &all);
+        // For an honest judgement the shares, too, are learned without the fold.
+        let nested: Vec<Vec<f64>> = (0..self.folds.count())
+            .map(|fold| shares(members, data, &self.folds.kept(fold)))
+            .collect();
+        let honest = self.held_out(|fold| &nested[fold])?;
+        let honest_nlls = apply::row_nlls(&identity, &honest);
+        let mut after_nlls = honest_nlls.clone();
+        let mut last = None;
+        if self.polish {
+            // Averages of confident predictions are less confident than they could be: one temperature sharpens them.
+            let method = Ts::default();
+            for fold in 0..self.folds.count() {
+                let model = method.fit(&honest.select(&self.folds.kept(fold)), counter)?.model;
+                let held_out = self.folds.held_out(fold);
+                let found = apply::row_nlls(&model, &honest.select(&held_out));
+                for (row, nll) in held_out.into_iter().zip(found) {
+                    after_nlls[row] = nll;
+                }
+            }
+            last = Some(method.fit(&self.held_out(|_| &mixed_shares)?, counter)?.model);
+        }
+        let plain_nlls = apply::row_nlls(&identity, given);
+        let judged = [&plain_nlls[..], &members[TS].nlls, &after_nlls];
+        let gate = posterior(&judged, &PRIOR, data);
+        let parts = judged.into_iter().zip(gate.iter().copied());
+        let final_nlls = mixed_nlls(parts, 0..data.rows());
+        let words = Words {
+            data,
+            judged,
+            final_nlls: &final_nlls,
+            gate: &gate,
+        };
+        let mut notes = words.notes(&in_words(&mixed_shares, members));
+        if self.keep_order && gate[2] > 0.5 {
+            let free: Vec<f64> = all
+                .iter()
+                .flat_map(|&row| {
+                    let shares = &nested[self.folds.fold_of(row)];
+                    let parts = members.iter().map(|m| &m.nlls[..]);
+                    mixed_nlls(parts.zip(shares.iter().copied()), row..row + 1)
+                })
+                .collect();
+            notes.extend(words.price_of_order(&honest_nlls, &free));
+        }
+
+        let (beta, _) = fit_beta(data, &Unwatched)?;
+        let mut changed = Vec::new();
+        if gate[1] > NEGLIGIBLE {
+            let tempered = self.plan.candidates[TS].method.fit(data, counter)?;
+            changed.push((gate[1], tempered.model));
+        }
+        if gate[2] > NEGLIGIBLE {
+            let mut model = self.refit(&mixed_shares, beta, counter)?;
+            if let Some(step) = last {
+                model = ChainModel::new(model, step)?.into();
+            }
+            changed.push((gate[2], model));
+        }
+        let mut parts = vec![(gate[0], identity)];
+        match floor {
+            Some(floor) if !changed.is_empty() => {
+                notes.push(floor.note(given));
+                let model = ChainModel::new(floor.model().clone(), mixture(changed)?)?;
+                parts.push((gate[1] + gate[2], model.into()));
+            }
+            _ => parts.extend(changed),
+        }
+        let model = mixture(parts)?;
         let report = FitReport {
-            iterations: sources.fits() * folds.count(),
+            iterations: self.plan.candidates.len() * self.folds.count(),
             evaluations: counter.evaluations(),
-            loss: outcome.nll,
-            nll_before: uncalibrated_nll(data),
-            nll_after: apply::mean_nll(&model, data),
+            loss: apply::mean(&final_nlls, data),
+            nll_before: apply::mean(&plain_nlls, data),
+            nll_after: apply::mean_nll(&model, given),
             stop: StopReason::AllFitted,
             notes,
         };
         Ok(Fitted { model, report })
     }
-}
 
-/// A single method on all rows.
-fn alone(
-    method: &dyn Calibrator,
-    data: &Dataset<'_>,
-    notes: Vec<String>,
-    watch: &dyn Watch,
-) -> Result<Fitted> {
-    let Fitted { model, mut report } = method.fit(data, watch)?;
-    report.notes = notes;
-    Ok(Fitted { model, report })
-}
-
-/// What held-out rows say about the mixture.
-struct Outcome {
-    /// What to use instead.
-    fallback: Option<Box<dyn Calibrator>>,
-    /// The NLL of the mixture on rows that neither its members nor its weights have seen.
-    nll: f64,
-    notes: Vec<String>,
-}
-
-impl Outcome {
-    fn new(members: &[Member], blend: &Blend, rows: &Rows<'_>, seed: u64) -> Self {
-        let of = |name: &str| {
-            let member = members.iter().find(|member| member.name == name);
-            &member.expect("it is always a candidate").nlls
-        };
-        let (plain, ts) = (of("uncalibrated"), of("ts"));
-        let mixed = blend.held_out_nlls(members, rows);
-        let nll = rows.mean(&mixed);
-        let (before, tempered) = (rows.mean(plain), rows.mean(ts));
-        let notes = vec![format!(
-            "on held-out rows: NLL {before:.4} uncalibrated, {tempered:.4} ts, {nll:.4} mixture"
-        )];
-        let better = |than: &[f64], now: &[f64]| rows.clearly_better(than, now, seed);
-        let (fallback, why): (Option<Box<dyn Calibrator>>, _) =
-            if better(ts, &mixed) && better(plain, &mixed) {
-                (None, None)
-            } else if better(plain, ts) {
-                (
-                    Some(Box::new(Ts::default())),
-                    Some("the mixture is not clearly better than ts: ts alone is used"),
-                )
-            } else {
-                (
-                    Some(Box::new(Uncalibrated::default())),
-                    Some("nothing is clearly better than the scores: they are left as they are"),
-                )
-            };
-        let notes = notes.into_iter().chain(why.map(str::to_owned)).collect();
-        Self {
-            fallback,
-            nll,
-            notes,
-        }
+    /// What the mixture says of held-out rows, with the shares that a fold is given.
+    fn held_out<'s>(&self, shares: impl Fn(usize) -> &'s Vec<f64>) -> Result<Dataset<'static>> {
+        let models = (0..self.folds.count())
+            .map(|fold| {
+                let beta = if self.keep_order {
+                    fit_beta(&self.data.select(&self.folds.kept(fold)), &Unwatched)?.0
+                } else {
+                    1.0
+                };
+                self.assemble(shares(fold), beta, |member| {
+                    Ok(self.members()[member].models[fold].clone())
+                })
+            })
+            .collect::<Result<Vec<Model>>>()?;
+        let scores = held_out_scores(self.data, &self.folds, |fold| &models[fold])?;
+        self.data.with_scores(scores)
     }
-}
 
-/// The mixture of fold averages, and what to put behind it, with a word on that.
-#[allow(clippy::type_complexity)]
-fn finish(
-    members: &[Member],
-    blend: &Blend,
-    data: &Dataset<'_>,
-    folds: &Folds,
-    rows: &Rows<'_>,
-    polish: bool,
-    watch: &dyn Watch,
-) -> Result<(Model, Option<(Model, String)>)> {
-    let share = 1.0 / folds.count() as f64;
-    let all = blend.shares().flat_map(|(member, weight)| {
-        let models = members[member].models.iter();
-        models.map(move |model| (weight * share, model.clone()))
-    });
-    let mixture = MixtureModel::new(all.collect())?.into();
-    let polish = if polish {
-        final_step(members, blend, data, folds, rows, watch)?
-    } else {
-        None
-    };
-    Ok((mixture, polish))
-}
+    /// Every member with a share, fitted once more on all rows, mixed.
+    fn refit(&self, shares: &[f64], beta: f64, counter: &FitCounter<'_>) -> Result<Model> {
+        use rayon::prelude::*;
+        let needed: Vec<usize> = (0..shares.len())
+            .filter(|&member| {
+                let read = self.members().iter().zip(shares);
+                shares[member] > 0.0
+                    || read
+                        .into_iter()
+                        .any(|(m, &s)| s > 0.0 && m.reads == Some(member))
+            })
+            .collect();
+        let models = needed
+            .par_iter()
+            .with_max_len(1)
+            .map(|&member| {
+                let read = self.fits.read_by(member, self.data);
+                let fitted = self.plan.candidates[member].method.fit(read, counter)?;
+                counter.finish(fitted.report.evaluations, fitted.report.nll_after)?;
+                Ok(fitted.model)
+            })
+            .collect::<Result<Vec<Model>>>()?;
+        self.assemble(shares, beta, |member| {
+            let place = needed.binary_search(&member).expect("all that are needed");
+            Ok(models[place].clone())
+        })
+    }
 
-/// A temperature or an increasing function, learned on what the mixture says about held-out rows; nothing
-/// unless other held-out rows prefer it by more than a standard error.
-fn final_step(
-    members: &[Member],
-    blend: &Blend,
-    data: &Dataset<'_>,
-    folds: &Folds,
-    rows: &Rows<'_>,
-    watch: &dyn Watch,
-) -> Result<Option<(Model, String)>> {
-    let mixed = held_out_scores(data, folds, |fold, part| {
-        let shares = blend.shares();
-        let of_fold = shares.map(|(member, weight)| (weight, members[member].models[fold].clone()));
-        let mixture = Model::from(MixtureModel::new(of_fold.collect())?);
-        mixture.apply(part, ScoreKind::LogProbs)
-    })?;
-    let mixed = data.with_scores(mixed)?;
-    let identity = UncalibratedModel::new(data.classes())?;
-    let mut best = (apply::row_nlls(&identity, &mixed), None);
-    let methods: [Box<dyn Calibrator>; 2] = [Box::new(Ts::default()), Box::new(Diag::default())];
-    for method in methods {
-        let mut nlls = vec![0.0; data.rows()];
-        for fold in 0..folds.count() {
-            let model = method.fit(&mixed.select(&folds.kept(fold)), watch)?.model;
-            let held_out = folds.held_out(fold);
-            let found = apply::row_nlls(&model, &mixed.select(&held_out));
-            for (row, nll) in held_out.into_iter().zip(found) {
-                nlls[row] = nll;
+    /// The mixture by the given shares. Members that read the same source stand behind it together.
+    fn assemble(
+        &self,
+        shares: &[f64],
+        beta: f64,
+        model: impl Fn(usize) -> Result<Model>,
+    ) -> Result<Model> {
+        let members = self.members();
+        let classes = self.data.classes();
+        let mut parts = Vec::new();
+        for (place, member) in members.iter().enumerate() {
+            if member.reads.is_some() {
+                continue;
             }
+            let mut behind: Vec<(f64, Model)> = Vec::new();
+            for (reader, share) in shares.iter().enumerate() {
+                if members[reader].reads == Some(place) && *share > 0.0 {
+                    behind.push((*share, model(reader)?));
+                }
+            }
+            let own = shares[place];
+            if behind.is_empty() {
+                if own > 0.0 {
+                    parts.push((own, model(place)?));
+                }
+                continue;
+            }
+            let total = own + behind.iter().map(|(share, _)| share).sum::<f64>();
+            behind.push((own, UncalibratedModel::new(classes)?.into()));
+            parts.push((
+                total,
+                ChainModel::new(model(place)?, mixture(behind)?)?.into(),
+            ));
         }
-        if rows.gain(&best.0, &nlls).exceeds_noise() {
-            best = (nlls, Some(method));
+        let mixed = mixture(parts)?;
+        if self.keep_order && !mixed.order_preserving() {
+            return Ok(OrderedModel::new(mixed, beta)?.into());
         }
+        Ok(mixed)
     }
-    let Some(method) = best.1 else {
-        return Ok(None);
-    };
-    let model = method.fit(&mixed, watch)?.model;
-    let note = match &model {
-        Model::Ts(ts) => format!("finally a temperature of {:.3}", ts.temperature()),
-        _ => "finally a diag step".to_owned(),
-    };
-    Ok(Some((model, note)))
 }
 
-/// Log-probabilities of every row, each from a model that has not seen it.
-fn held_out_scores(
-    data: &Dataset<'_>,
-    folds: &Folds,
-    predict: impl Fn(usize, &Scores<'_>) -> Result<ndarray::Array2<f64>>,
-) -> Result<Scores<'static>> {
-    let mut all = ndarray::Array2::<f64>::zeros((data.rows(), data.classes()));
-    for fold in 0..folds.count() {
-        let held_out = folds.held_out(fold);
-        let part = predict(fold, &data.scores().select(&held_out))?;
-        for (row, values) in held_out.into_iter().zip(part.rows()) {
-            all.row_mut(row).assign(&values);
-        }
+/// A mixture of what is not negligible, or the one model that is left.
+fn mixture(mut parts: Vec<(f64, Model)>) -> Result<Model> {
+    parts.retain(|(weight, _)| *weight > NEGLIGIBLE);
+    if parts.len() == 1 {
+        return Ok(parts.remove(0).1);
     }
-    clamp_log_probs(all.as_slice_mut().expect("made row by row"));
-    Ok(Scores::new(ScoreKind::LogProbs, all.view())?.into_owned())
+    Ok(MixtureModel::new(parts)?.into())
+}
+
+/// What there is to say, from the NLLs of held-out rows: as the scores are, under `ts`, under the mixture.
+struct Words<'a> {
+    data: &'a Dataset<'a>,
+    judged: [&'a [f64]; 3],
+    final_nlls: &'a [f64],
+    gate: &'a [f64],
+}
+
+/// A price of order above this share of the NLL is worth a remark.
+const HIGH_PRICE: f64 = 0.02;
+
+impl Words<'_> {
+    fn mean(&self, nlls: &[f64]) -> f64 {
+        apply::mean(nlls, self.data)
+    }
+
+    fn notes(&self, made_of: &str) -> Vec<String> {
+        let [plain, ts, mixed] = self.judged.map(|nlls| self.mean(nlls));
+        let gain = Gain::new(self.judged[0], self.final_nlls, self.data);
+        let mut notes = vec![format!(
+            "on held-out rows: NLL {plain:.4} as the scores are, {ts:.4} with ts, {mixed:.4} with the mixture; the \
+             result gains {:.4} (95% interval {:.4} to {:.4})",
+            gain.mean,
+            gain.mean - 1.96 * gain.error,
+            gain.mean + 1.96 * gain.error
+        )];
+        let [plain, ts, mixed] = [0, 1, 2].map(|part| self.gate[part]);
+        let percent = |share: f64| format!("{:.0}%", 100.0 * share);
+        if mixed > 0.5 {
+            notes.push(format!("a mixture of {made_of}"));
+        }
+        if plain > 0.5 {
+            notes.push(format!(
+                "the scores are left as they are ({}): held-out rows do not say that a change helps",
+                percent(plain)
+            ));
+        } else if ts > 0.5 {
+            notes.push(format!(
+                "the result is ts ({}): held-out rows do not say that more than a temperature helps",
+                percent(ts)
+            ));
+        }
+        notes
+    }
+
+    /// What the projection costs the mixture.
+    fn price_of_order(&self, kept: &[f64], free: &[f64]) -> Option<String> {
+        let (kept, free) = (self.mean(kept), self.mean(free));
+        let price = kept - free;
+        let share = price / kept;
+        (share > HIGH_PRICE).then(|| {
+            format!(
+                "keeping every prediction costs {price:.4} of NLL ({:.1}%): auto-free may change predictions and does \
+                 without that",
+                100.0 * share
+            )
+        })
+    }
 }

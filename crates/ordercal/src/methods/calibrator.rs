@@ -87,6 +87,10 @@ pub(crate) trait Describe:
     /// Whether it divides the rows into folds by itself, so that a search has none to add.
     const OWN_FOLDS: bool = false;
 
+    /// Whether it reads scores as logarithms of probabilities, so that a probability of zero needs a floor
+    /// ([`zeros`](super::zeros)).
+    const READS_LOGARITHMS: bool = false;
+
     /// The settings that a search tries; the method as it is if there is nothing to choose.
     fn space(&self, _classes: usize) -> Vec<Self> {
         vec![self.clone()]

@@ -4,6 +4,7 @@
 
 pub(crate) mod binary;
 mod calibrator;
+pub(crate) mod kernel;
 pub(crate) mod likelihood;
 mod linear;
 pub(crate) mod networks;
@@ -11,6 +12,7 @@ mod points;
 mod regression;
 pub(crate) mod table;
 pub(crate) mod temperature;
+pub(crate) mod zeros;
 
 pub use calibrator::{Calibrator, FitReport, Fitted};
 pub(crate) use calibrator::{Describe, uncalibrated_nll};

@@ -187,6 +187,7 @@ pub(crate) fn layers(classes: usize) -> impl Iterator<Item = Vec<usize>> {
 impl<F: Family> Describe for Network<F> {
     const BRIEF: &'static str = F::BRIEF;
     const PYTHON_CLASS: &'static str = F::PYTHON_CLASS;
+    const READS_LOGARITHMS: bool = true;
     // The optimiser draws mini-batches.
     const FULL_BATCH: bool = false;
 

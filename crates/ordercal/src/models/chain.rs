@@ -23,6 +23,15 @@ pub(crate) fn clamp_log_probs(logs: &mut [f64]) {
     }
 }
 
+/// The same for a single number that has been rounded already.
+pub(crate) fn clamp_log_prob_f32(log: f32) -> f32 {
+    if log > f32::NEG_INFINITY {
+        log.max(LOWEST as f32)
+    } else {
+        log
+    }
+}
+
 /// A model that calibrates what another model gives: its log-probabilities, as 32-bit floats.
 ///
 /// If both keep the order, so does the chain.

@@ -8,6 +8,7 @@ mod diag;
 mod ets;
 mod features;
 mod form;
+pub(crate) mod kernel;
 mod linear;
 mod logistic;
 mod mixture;
@@ -27,7 +28,7 @@ use crate::rank::Elementwise;
 use crate::real::Real;
 
 pub use chain::ChainModel;
-pub(crate) use chain::clamp_log_probs;
+pub(crate) use chain::clamp_log_prob_f32;
 pub(crate) use curves::Curve;
 pub use curves::{CurveKind, CurvesModel, CurvesParts};
 pub use custom::{CustomModel, Transform};
@@ -36,6 +37,7 @@ pub use ets::{EtsModel, EtsParts};
 pub use features::Features;
 pub(crate) use form::{Form, RowBlock};
 pub(crate) use linear::{LARGEST_WEIGHT, LinearShape};
+pub use kernel::{KernelModel, KernelParts};
 pub use linear::{LinearModel, LinearParts};
 pub(crate) use logistic::logarithms;
 pub use logistic::{LogisticModel, LogisticParts};
@@ -72,6 +74,8 @@ macro_rules! for_each_form {
             Logistic(LogisticModel) "logistic",
             /// A curve for each class's probability.
             Curves(CurvesModel) "curves",
+            /// A kernel model of the probabilities.
+            Kernel(KernelModel) "kernel",
             /// A free model projected onto the input's order.
             Ordered(OrderedModel) "ordered",
             /// An average of models.

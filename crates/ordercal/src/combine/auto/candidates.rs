@@ -1,167 +1,156 @@
-//! What is mixed: methods and chains of methods, fitted fold by fold.
+//! What may be mixed: methods that read the scores, and methods that read what another one says of held-out rows.
 
-use ndarray::Array2;
 use rayon::prelude::*;
 
-use super::held_out_scores;
-use crate::data::{Dataset, Folds, ScoreKind};
+use super::plan::{Candidate, Plan};
+use crate::data::{Dataset, Folds, ScoreKind, Scores};
 use crate::error::Result;
-use crate::methods::Calibrator;
-use crate::methods::listed::{Diag, DirOdir, Ets, Oi, Op, Sms, Svs, Ts, Uncalibrated};
-use crate::methods::temperature::fit_beta;
-use crate::models::{ChainModel, Model, OrderedModel, apply};
-use crate::watch::{FitCounter, Unwatched};
+use crate::models::{Model, apply, clamp_log_prob_f32};
+use crate::watch::FitCounter;
 
-/// One that may get a share: a model for each fold, and how they do on the rows they have not seen.
+/// A candidate with a model for each fold, and how they do on the rows they have not seen.
 pub(super) struct Member {
     pub(super) name: String,
+    /// The member whose output it reads; without one it reads the scores.
+    pub(super) reads: Option<usize>,
+    /// One model for each fold, of what the member reads.
     pub(super) models: Vec<Model>,
+    /// The NLL of each row under the model that has not seen it.
     pub(super) nlls: Vec<f64>,
 }
 
-/// The candidates before they are fitted.
-pub(super) struct Sources {
-    methods: Vec<(String, Box<dyn Calibrator>)>,
-    /// Which method is read, and which reads it, with its name.
-    chains: Vec<(usize, &'static str, Box<dyn Calibrator>)>,
-    keep_order: bool,
+/// Everything that was fitted fold by fold.
+pub(super) struct Fits {
+    pub(super) members: Vec<Member>,
+    /// What the members that others read say of held-out rows, by member.
+    outputs: Vec<Option<Dataset<'static>>>,
 }
 
-impl Sources {
-    pub(super) fn new(data: &Dataset<'_>, keep_order: bool, chains: bool, seed: u64) -> Self {
-        fn named(name: &str, method: impl Calibrator + 'static) -> (String, Box<dyn Calibrator>) {
-            (name.to_owned(), Box::new(method))
-        }
-        let oi = |units: usize| Oi::default().with_hidden(&[units]).with_seed(seed);
-        let op = |units: usize| Op::default().with_hidden(&[units]).with_seed(seed);
-        let mut methods = vec![
-            named("uncalibrated", Uncalibrated::default()),
-            named("ts", Ts::default()),
-            named("ets", Ets::default()),
-            named("diag", Diag::default()),
-            named("oi (20)", oi(20)),
-            named("oi (100)", oi(100)),
-            named("op (20)", op(20)),
-            named("op (100)", op(100)),
-            named("svs", Svs::default()),
-            named("sms", Sms::default()),
-        ];
-        for lambda in dir_odir_weights(data.classes()) {
-            let method = DirOdir::default().with_lambda(lambda);
-            methods.push(named(&format!("dir-odir ({lambda:e})"), method));
-        }
-        let place = |key: &str| methods.iter().position(|(name, _)| name == key);
-        let mut list: Vec<(usize, &'static str, Box<dyn Calibrator>)> = Vec::new();
-        if chains {
-            for source in [place("sms"), place("svs")].into_iter().flatten() {
-                list.push((source, "oi", Box::new(oi(20))));
-                list.push((source, "diag", Box::new(Diag::default())));
-            }
-        }
-        Self {
-            methods,
-            chains: list,
-            keep_order,
-        }
-    }
+/// From this many scores on, folds are worked on one after the other: their copies would take too much memory.
+const LARGE: usize = 4_000_000;
 
-    /// How many fits there are in a fold.
-    pub(super) fn fits(&self) -> usize {
-        self.methods.len() + self.chains.len()
-    }
-
-    /// Fits everything on every fold, all of it side by side.
-    pub(super) fn fit(
-        &self,
+impl Fits {
+    /// Fits every candidate on every fold, level by level.
+    pub(super) fn new(
+        plan: &Plan,
         data: &Dataset<'_>,
         folds: &Folds,
         counter: &FitCounter<'_>,
-    ) -> Result<Vec<Member>> {
-        let parts: Vec<(Dataset<'static>, Dataset<'static>, f64)> = (0..folds.count())
-            .map(|fold| {
-                let kept = data.select(&folds.kept(fold));
-                let (beta, _) = fit_beta(&kept, &Unwatched)?;
-                Ok((kept, data.select(&folds.held_out(fold)), beta))
-            })
-            .collect::<Result<_>>()?;
-        let jobs: Vec<(usize, usize)> = (0..folds.count())
-            .flat_map(|fold| (0..self.methods.len()).map(move |method| (method, fold)))
-            .collect();
-        let mut fitted = jobs
-            .par_iter()
-            .map(|&(method, fold)| {
-                let fitted = self.methods[method].1.fit(&parts[fold].0, counter)?;
-                counter.finish(fitted.report.evaluations, fitted.report.nll_after)?;
-                Ok(((method, fold), fitted.model))
-            })
-            .collect::<Result<Vec<_>>>()?;
-        fitted.sort_by_key(|(place, _)| *place);
-        let mut models: Vec<Vec<Model>> = vec![Vec::new(); self.methods.len()];
-        for ((method, _), model) in fitted {
-            models[method].push(model);
+    ) -> Result<Self> {
+        let count = plan.candidates.len();
+        let mut fits = Self {
+            members: Vec::with_capacity(count),
+            outputs: (0..count).map(|_| None).collect(),
+        };
+        let sources: Vec<usize> = plan.candidates.iter().filter_map(|c| c.reads).collect();
+        let mut first = 0;
+        // Candidates that read the same stand together, each source before its readers.
+        while first < count {
+            let reads = plan.candidates[first].reads;
+            let alike = plan.candidates[first..].iter();
+            let end = first + alike.take_while(|c| c.reads == reads).count();
+            let fitted = {
+                let read = reads.map_or(data, |source| {
+                    fits.outputs[source].as_ref().expect("a source comes first")
+                });
+                fit_level(&plan.candidates[first..end], read, folds, counter)?
+            };
+            for (place, (models, nlls)) in (first..).zip(fitted) {
+                let candidate = &plan.candidates[place];
+                if sources.contains(&place) {
+                    let scores = held_out_scores(data, folds, |fold| &models[fold])?;
+                    fits.outputs[place] = Some(data.with_scores(scores)?);
+                }
+                fits.members.push(Member {
+                    name: candidate.name.clone(),
+                    reads: candidate.reads,
+                    models,
+                    nlls,
+                });
+            }
+            first = end;
         }
-
-        let mut members = Vec::new();
-        for (source, name, top) in &self.chains {
-            let name = format!("{name} on {}", self.methods[*source].0);
-            let first = &models[*source];
-            let read = held_out_scores(data, folds, |fold, part| -> Result<Array2<f64>> {
-                first[fold].apply(part, ScoreKind::LogProbs)
-            })?;
-            let read = data.with_scores(read)?;
-            let chained = (0..folds.count())
-                .into_par_iter()
-                .map(|fold| {
-                    let then = top.fit(&read.select(&folds.kept(fold)), counter)?;
-                    counter.finish(then.report.evaluations, then.report.nll_after)?;
-                    Ok(ChainModel::new(first[fold].clone(), then.model)?.into())
-                })
-                .collect::<Result<Vec<Model>>>()?;
-            members.push((name, chained));
-        }
-        let names = self.methods.iter().map(|(name, _)| name.clone());
-        let all = names.zip(models).chain(members);
-        all.map(|(name, models)| self.member(name, models, &parts, folds))
-            .collect()
+        Ok(fits)
     }
 
-    /// Projects models if they need it, and scores them on the rows they have not seen.
-    fn member(
-        &self,
-        name: String,
-        models: Vec<Model>,
-        parts: &[(Dataset<'static>, Dataset<'static>, f64)],
-        folds: &Folds,
-    ) -> Result<Member> {
-        let project = self.keep_order && models.iter().any(|model| !model.order_preserving());
-        let name = if project {
-            format!("{name}+order")
-        } else {
-            name
-        };
-        let mut nlls = vec![0.0; folds.rows()];
-        let mut finished = Vec::new();
-        for (fold, (model, (_, held_out, beta))) in models.into_iter().zip(parts).enumerate() {
-            let model = if project {
-                OrderedModel::new(model, *beta)?.into()
-            } else {
-                model
-            };
-            let found = apply::row_nlls(&model, held_out);
-            for (row, nll) in folds.held_out(fold).into_iter().zip(found) {
-                nlls[row] = nll;
-            }
-            finished.push(model);
+    /// What a member reads, row by row, from models that have not seen the row.
+    pub(super) fn read_by<'a>(&'a self, member: usize, data: &'a Dataset<'a>) -> &'a Dataset<'a> {
+        match self.members[member].reads {
+            None => data,
+            Some(source) => self.outputs[source].as_ref().expect("a source was kept"),
         }
-        Ok(Member {
-            name,
-            models: finished,
-            nlls,
-        })
     }
 }
 
-/// Two penalties to choose from; the more classes, the larger the best.
-fn dir_odir_weights(classes: usize) -> [f64; 2] {
-    if classes < 50 { [1e1, 1e2] } else { [1e4, 1e5] }
+/// The models and held-out NLLs of candidates that read the same.
+#[allow(clippy::type_complexity)]
+fn fit_level(
+    candidates: &[Candidate],
+    read: &Dataset<'_>,
+    folds: &Folds,
+    counter: &FitCounter<'_>,
+) -> Result<Vec<(Vec<Model>, Vec<f64>)>> {
+    let mut found: Vec<(Vec<Model>, Vec<f64>)> = candidates
+        .iter()
+        .map(|_| (Vec::new(), vec![0.0; read.rows()]))
+        .collect();
+    let together = if read.rows() * read.classes() < LARGE {
+        folds.count()
+    } else {
+        1
+    };
+    let all: Vec<usize> = (0..folds.count()).collect();
+    for some in all.chunks(together) {
+        let parts: Vec<(Dataset<'static>, Dataset<'static>)> = some
+            .iter()
+            .map(|&fold| {
+                (
+                    read.select(&folds.kept(fold)),
+                    read.select(&folds.held_out(fold)),
+                )
+            })
+            .collect();
+        let jobs: Vec<(usize, usize)> = (0..some.len())
+            .flat_map(|part| (0..candidates.len()).map(move |candidate| (part, candidate)))
+            .collect();
+        let fitted = jobs
+            .par_iter()
+            .with_max_len(1)
+            .map(|&(part, candidate)| {
+                let (kept, held_out) = &parts[part];
+                let fitted = candidates[candidate].method.fit(kept, counter)?;
+                counter.finish(fitted.report.evaluations, fitted.report.nll_after)?;
+                let nlls = apply::row_nlls(&fitted.model, held_out);
+                Ok((fitted.model, nlls))
+            })
+            .collect::<Result<Vec<_>>>()?;
+        for ((part, candidate), (model, nlls)) in jobs.into_iter().zip(fitted) {
+            let target = &mut found[candidate];
+            target.0.push(model);
+            for (row, nll) in folds.held_out(some[part]).into_iter().zip(nlls) {
+                target.1[row] = nll;
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Log-probabilities of every row, each from a model that has not seen it.
+pub(super) fn held_out_scores<'a>(
+    data: &Dataset<'_>,
+    folds: &Folds,
+    model: impl Fn(usize) -> &'a Model,
+) -> Result<Scores<'static>> {
+    let mut all = ndarray::Array2::<f32>::zeros((data.rows(), data.classes()));
+    for fold in 0..folds.count() {
+        let held_out = folds.held_out(fold);
+        let scores = data.scores().select(&held_out);
+        let part = model(fold).apply::<f32>(&scores, ScoreKind::LogProbs)?;
+        for (row, values) in held_out.into_iter().zip(part.rows()) {
+            all.row_mut(row).assign(&values);
+        }
+    }
+    // As between the models of a chain.
+    all.mapv_inplace(clamp_log_prob_f32);
+    Ok(Scores::new(ScoreKind::LogProbs, all)?.into_owned())
 }

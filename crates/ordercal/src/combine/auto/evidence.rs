@@ -1,17 +1,7 @@
-//! What a difference between two calibrators on the same rows is worth.
+//! What held-out rows say for one calibrator against another.
 
-use crate::data::{Dataset, Folds};
+use crate::data::Dataset;
 use crate::models::apply;
-use crate::rng::Rng;
-
-/// Resamples behind "clearly better".
-const RESAMPLES: usize = 1000;
-
-/// The rows that everything is compared on.
-pub(super) struct Rows<'a> {
-    data: &'a Dataset<'a>,
-    pub(super) folds: &'a Folds,
-}
 
 /// A mean difference with its standard error.
 #[derive(Debug, Clone, Copy)]
@@ -21,64 +11,33 @@ pub(super) struct Gain {
 }
 
 impl Gain {
-    /// Whether it is more than one standard error.
-    pub(super) fn exceeds_noise(self) -> bool {
-        self.mean > self.error
-    }
-}
-
-impl<'a> Rows<'a> {
-    pub(super) fn new(data: &'a Dataset<'a>, folds: &'a Folds) -> Self {
-        Self { data, folds }
-    }
-
-    pub(super) fn count(&self) -> usize {
-        self.data.rows()
-    }
-
-    pub(super) fn weight(&self, row: usize) -> f64 {
-        self.data.weight(row)
-    }
-
-    pub(super) fn mean(&self, values: &[f64]) -> f64 {
-        apply::mean(values, self.data)
-    }
-
     /// How much smaller `after` is than `before`.
-    pub(super) fn gain(&self, before: &[f64], after: &[f64]) -> Gain {
-        let all: Vec<usize> = (0..self.count()).collect();
-        self.gain_on(before, after, &all)
-    }
-
-    /// The same for some of the rows.
-    pub(super) fn gain_on(&self, before: &[f64], after: &[f64], part: &[usize]) -> Gain {
-        let total: f64 = part.iter().map(|&row| self.weight(row)).sum();
-        let over = |value: &dyn Fn(usize) -> f64| part.iter().map(|&row| value(row)).sum::<f64>();
-        let share = |row: usize| self.weight(row) / total;
-        let mean = over(&|row| share(row) * (before[row] - after[row]));
-        let squares = over(&|row| (share(row) * (before[row] - after[row] - mean)).powi(2));
-        Gain {
+    pub(super) fn new(before: &[f64], after: &[f64], data: &Dataset<'_>) -> Self {
+        let differences: Vec<f64> = before.iter().zip(after).map(|(b, a)| b - a).collect();
+        let mean = apply::mean(&differences, data);
+        let total = data.total_weight();
+        let terms = differences.iter().enumerate();
+        let squares: f64 = terms
+            .map(|(row, d)| (data.weight(row) / total * (d - mean)).powi(2))
+            .sum();
+        Self {
             mean,
             error: squares.sqrt(),
         }
     }
+}
 
-    /// Whether `after` is smaller than `before` in 97.5% of resamples of the rows.
-    pub(super) fn clearly_better(&self, before: &[f64], after: &[f64], seed: u64) -> bool {
-        let terms: Vec<f64> = (0..self.count())
-            .map(|row| self.weight(row) * (before[row] - after[row]))
-            .collect();
-        let mut rng = Rng::new(seed ^ 0x6761_696e);
-        let worse = (0..RESAMPLES)
-            .filter(|_| {
-                let sum: f64 = (0..terms.len())
-                    .map(|_| terms[rng.below(terms.len())])
-                    .sum();
-                sum <= 0.0
-            })
-            .count();
-        worse * 40 <= RESAMPLES
-    }
+/// Weights in proportion to prior × likelihood, from the NLL of each held-out row.
+pub(super) fn posterior(nlls: &[&[f64]], prior: &[f64], data: &Dataset<'_>) -> Vec<f64> {
+    let logs: Vec<f64> = nlls
+        .iter()
+        .zip(prior)
+        .map(|(nlls, prior)| prior.ln() - data.total_weight() * apply::mean(nlls, data))
+        .collect();
+    let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let weights = logs.iter().map(|log| (log - top).exp());
+    let sum: f64 = weights.clone().sum();
+    weights.map(|weight| weight / sum).collect()
 }
 
 #[cfg(test)]
@@ -87,38 +46,28 @@ mod tests {
     use crate::data::{ScoreKind, Scores};
     use ndarray::Array2;
 
+    fn data(rows: usize) -> Dataset<'static> {
+        let scores = Scores::new(ScoreKind::Logits, Array2::<f32>::zeros((rows, 2))).unwrap();
+        Dataset::new(scores.into_owned(), &vec![0_u32; rows]).unwrap()
+    }
+
     #[test]
     fn gains_are_weighted_means_with_their_errors() {
-        let scores = Scores::new(ScoreKind::Logits, Array2::<f32>::zeros((4, 2))).unwrap();
-        let data = Dataset::new(scores, &[0, 1, 0, 1]).unwrap();
-        let folds = Folds::new(4, 2, 1).unwrap();
         let before = [1.0, 2.0, 3.0, 9.0];
         let after = [0.5, 1.0, 3.5, 0.0];
-        let doubled = data.clone().with_weights(vec![2.0, 2.0, 2.0, 0.0]).unwrap();
-        let gain = Rows::new(&doubled, &folds).gain(&before, &after);
+        let data = data(4).with_weights(vec![2.0, 2.0, 2.0, 0.0]).unwrap();
+        let gain = Gain::new(&before, &after, &data);
         assert!((gain.mean - 1.0 / 3.0).abs() < 1e-12);
         let squares = [0.5, 1.0, -0.5].map(|d: f64| (d - 1.0 / 3.0).powi(2));
         assert!((gain.error - squares.iter().sum::<f64>().sqrt() / 3.0).abs() < 1e-12);
     }
 
     #[test]
-    fn only_what_is_beyond_chance_is_clear() {
-        let rows = 400;
-        let scores = Scores::new(ScoreKind::Logits, Array2::<f32>::zeros((rows, 2))).unwrap();
-        let data = Dataset::new(scores, &vec![0_u32; rows]).unwrap();
-        let folds = Folds::new(rows, 2, 1).unwrap();
-        let rows = Rows::new(&data, &folds);
-        let mut rng = Rng::new(5);
-        let noise: Vec<f64> = (0..400).map(|_| rng.normal()).collect();
-        let shifted = |by: f64| noise.iter().map(|n| n - by).collect::<Vec<_>>();
-        let zero = vec![0.0; 400];
-        // One standard error is 0.05.
-        assert!(rows.clearly_better(&zero, &shifted(0.5), 1));
-        assert!(!rows.clearly_better(&zero, &shifted(0.0), 1));
-        assert!(!rows.clearly_better(&zero, &shifted(-0.5), 1));
-        assert!(
-            !rows.clearly_better(&zero, &zero, 1),
-            "no difference is not better"
-        );
+    fn evidence_is_prior_times_likelihood() {
+        let (a, b) = (vec![1.0; 10], vec![0.8; 10]);
+        let weights = posterior(&[&a, &b], &[0.9, 0.1], &data(10));
+        let odds = 0.9 / 0.1 * (-2.0_f64).exp();
+        assert!((weights[0] / weights[1] - odds).abs() < 1e-9);
+        assert!((weights.iter().sum::<f64>() - 1.0).abs() < 1e-12);
     }
 }

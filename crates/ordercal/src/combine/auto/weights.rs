@@ -1,109 +1,35 @@
-//! The shares of a mixture, no more of them than the rows can justify.
+//! The shares of a mixture, by maximum likelihood on held-out rows.
 
 use super::candidates::Member;
-use super::evidence::Rows;
+use crate::data::Dataset;
 use crate::optim::simplex::mixture;
 
 /// Shares below this are not worth a model.
 const SMALLEST_SHARE: f64 = 0.01;
 
-/// Which members are mixed, and how.
-pub(super) struct Blend {
-    /// A weight per member, most of them 0.
-    weights: Vec<f64>,
+/// The shares of all members that maximise the likelihood of the given rows; those that come out small are left out.
+pub(super) fn shares(members: &[Member], data: &Dataset<'_>, rows: &[usize]) -> Vec<f64> {
+    let mut kept: Vec<usize> = (0..members.len()).collect();
+    let mut weights = solve(members, &kept, data, rows);
+    // The maximum lies on the boundary: most are at 0 already.
+    if weights.iter().any(|&w| w < SMALLEST_SHARE) {
+        let all = kept.iter().zip(&weights);
+        kept = all
+            .filter(|(_, w)| **w >= SMALLEST_SHARE)
+            .map(|(&member, _)| member)
+            .collect();
+        weights = solve(members, &kept, data, rows);
+    }
+    let mut shares = vec![0.0; members.len()];
+    for (&member, weight) in kept.iter().zip(weights) {
+        shares[member] = weight;
+    }
+    shares
 }
 
-impl Blend {
-    /// Maximises the likelihood, then lets members go as long as that costs less than a standard error.
-    pub(super) fn learn(members: &[Member], rows: &Rows<'_>) -> Self {
-        let all: Vec<usize> = (0..rows.count()).collect();
-        Self::learn_on(members, rows, &all)
-    }
-
-    fn learn_on(members: &[Member], rows: &Rows<'_>, part: &[usize]) -> Self {
-        let mut kept: Vec<usize> = (0..members.len()).collect();
-        let mut weights = solve(members, &kept, rows, part);
-        // The maximum lies on the boundary: most are at 0 already.
-        while weights.iter().any(|&w| w < SMALLEST_SHARE) && kept.len() > 1 {
-            kept = keep(&kept, &weights, |_, w| w >= SMALLEST_SHARE);
-            weights = solve(members, &kept, rows, part);
-        }
-        let full = spread(&kept, &weights, members.len());
-        let reference = mixed_nlls(members, &full, rows.count());
-        while kept.len() > 1 {
-            let least = least(&weights);
-            let fewer = keep(&kept, &weights, |place, _| place != least);
-            let next = solve(members, &fewer, rows, part);
-            let now = mixed_nlls(members, &spread(&fewer, &next, members.len()), rows.count());
-            if rows.gain_on(&now, &reference, part).exceeds_noise() {
-                break;
-            }
-            (kept, weights) = (fewer, next);
-        }
-        Self {
-            weights: spread(&kept, &weights, members.len()),
-        }
-    }
-
-    /// The members that are mixed, with their weights.
-    pub(super) fn shares(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
-        let all = self.weights.iter().copied().enumerate();
-        all.filter(|(_, weight)| *weight > 0.0)
-    }
-
-    /// The NLL of each row under weights that were learned without its fold.
-    pub(super) fn held_out_nlls(&self, members: &[Member], rows: &Rows<'_>) -> Vec<f64> {
-        let mut nlls = vec![0.0; rows.count()];
-        for fold in 0..rows.folds.count() {
-            let blend = Self::learn_on(members, rows, &rows.folds.kept(fold));
-            let mixed = mixed_nlls(members, &blend.weights, rows.count());
-            for row in rows.folds.held_out(fold) {
-                nlls[row] = mixed[row];
-            }
-        }
-        nlls
-    }
-
-    /// As in "62% sms+order, 38% oi".
-    pub(super) fn in_words(&self, members: &[Member], folds: usize) -> String {
-        let mut shares: Vec<(usize, f64)> = self.shares().collect();
-        shares.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let words = shares
-            .iter()
-            .map(|(member, weight)| format!("{:.0}% {}", 100.0 * weight, members[*member].name));
-        format!(
-            "a mixture, each part the average of {folds} folds: {}",
-            words.collect::<Vec<_>>().join(", ")
-        )
-    }
-}
-
-fn keep(kept: &[usize], weights: &[f64], wanted: impl Fn(usize, f64) -> bool) -> Vec<usize> {
-    let all = kept.iter().zip(weights).enumerate();
-    let wanted = all.filter(|(place, (_, weight))| wanted(*place, **weight));
-    let mut found: Vec<usize> = wanted.map(|(_, (&member, _))| member).collect();
-    if found.is_empty() {
-        found.push(kept[0]);
-    }
-    found
-}
-
-fn least(weights: &[f64]) -> usize {
-    let all = weights.iter().enumerate();
-    all.min_by(|a, b| a.1.total_cmp(b.1)).map_or(0, |(i, _)| i)
-}
-
-fn spread(kept: &[usize], weights: &[f64], members: usize) -> Vec<f64> {
-    let mut all = vec![0.0; members];
-    for (&member, &weight) in kept.iter().zip(weights) {
-        all[member] = weight;
-    }
-    all
-}
-
-fn solve(members: &[Member], kept: &[usize], rows: &Rows<'_>, part: &[usize]) -> Vec<f64> {
+fn solve(members: &[Member], kept: &[usize], data: &Dataset<'_>, rows: &[usize]) -> Vec<f64> {
     // Only ratios within a row matter: the best of each row has likelihood 1, and nothing underflows.
-    let likelihoods: Vec<f64> = part
+    let likelihoods: Vec<f64> = rows
         .iter()
         .flat_map(|&row| {
             let nlls = kept.iter().map(move |&member| members[member].nlls[row]);
@@ -112,32 +38,39 @@ fn solve(members: &[Member], kept: &[usize], rows: &Rows<'_>, part: &[usize]) ->
         })
         .collect();
     let start = vec![1.0 / kept.len() as f64; kept.len()];
-    mixture(&likelihoods, &start, &|place| rows.weight(part[place])).weights
+    mixture(&likelihoods, &start, &|place| data.weight(rows[place])).weights
 }
 
-/// −ln Σ w e^(−nll), row by row.
-fn mixed_nlls(members: &[Member], weights: &[f64], rows: usize) -> Vec<f64> {
-    let mixed: Vec<(usize, f64)> = weights.iter().copied().enumerate().collect();
-    (0..rows)
-        .map(|row| {
-            let parts = mixed.iter().filter(|(_, w)| *w > 0.0);
-            let best = parts
-                .clone()
-                .map(|(m, _)| members[*m].nlls[row])
-                .fold(f64::INFINITY, f64::min);
-            let sum: f64 = parts
-                .map(|(m, w)| w * (best - members[*m].nlls[row]).exp())
-                .sum();
-            best - sum.ln()
-        })
-        .collect()
+/// −ln Σ w e^(−nll) of the given rows.
+pub(super) fn mixed_nlls<'a>(
+    parts: impl Iterator<Item = (&'a [f64], f64)> + Clone,
+    rows: impl Iterator<Item = usize>,
+) -> Vec<f64> {
+    rows.map(|row| {
+        let used = parts.clone().filter(|(_, weight)| *weight > 0.0);
+        let nlls = used.clone().map(|(nlls, _)| nlls[row]);
+        let best = nlls.fold(f64::INFINITY, f64::min);
+        let sum: f64 = used.map(|(nlls, w)| w * (best - nlls[row]).exp()).sum();
+        best - sum.ln()
+    })
+    .collect()
+}
+
+/// As in "62% sms, 38% oi (20)", the largest first.
+pub(super) fn in_words(shares: &[f64], members: &[Member]) -> String {
+    let mut all: Vec<(usize, f64)> = shares.iter().copied().enumerate().collect();
+    all.retain(|(_, share)| *share > 0.0);
+    all.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let words = all
+        .iter()
+        .map(|(member, share)| format!("{:.0}% {}", 100.0 * share, members[*member].name));
+    words.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Dataset, Folds, ScoreKind, Scores};
-    use crate::rng::Rng;
+    use crate::data::{ScoreKind, Scores};
     use ndarray::Array2;
 
     const ROWS: usize = 600;
@@ -145,16 +78,15 @@ mod tests {
     fn member(name: &str, nll: impl Fn(usize) -> f64) -> Member {
         Member {
             name: name.to_owned(),
+            reads: None,
             models: Vec::new(),
             nlls: (0..ROWS).map(nll).collect(),
         }
     }
 
-    fn with_rows<T>(run: impl FnOnce(&Rows<'_>) -> T) -> T {
+    fn data() -> Dataset<'static> {
         let scores = Scores::new(ScoreKind::Logits, Array2::<f32>::zeros((ROWS, 2))).unwrap();
-        let data = Dataset::new(scores, &vec![0_u32; ROWS]).unwrap();
-        let folds = Folds::new(ROWS, 3, 1).unwrap();
-        run(&Rows::new(&data, &folds))
+        Dataset::new(scores.into_owned(), &vec![0_u32; ROWS]).unwrap()
     }
 
     #[test]
@@ -165,34 +97,17 @@ mod tests {
             member("odd", |row| even(row + 1)),
             member("worse", |row| even(row) + 1.0),
         ];
-        with_rows(|rows| {
-            let blend = Blend::learn(&members, rows);
-            let shares: Vec<_> = blend.shares().collect();
-            assert_eq!(shares.len(), 2);
-            assert!(
-                shares.iter().all(|(_, w)| (w - 0.5).abs() < 1e-6),
-                "{shares:?}"
-            );
-            assert_eq!(
-                blend.in_words(&members, 3),
-                "a mixture, each part the average of 3 folds: 50% even, 50% odd"
-            );
-            let held_out = blend.held_out_nlls(&members, rows);
-            assert!(rows.mean(&held_out) < 0.7, "{}", rows.mean(&held_out));
-        });
-    }
-
-    #[test]
-    fn a_gain_within_noise_is_not_worth_a_member() {
-        let mut rng = Rng::new(3);
-        let noise: Vec<f64> = (0..ROWS).map(|_| 0.05 * rng.normal()).collect();
-        let members = [
-            member("plain", |_| 1.0),
-            member("noisy", |row| 1.0 + noise[row]),
-        ];
-        with_rows(|rows| {
-            assert_eq!(Blend::learn(&members, rows).shares().count(), 1);
-        });
+        let all: Vec<usize> = (0..ROWS).collect();
+        let found = shares(&members, &data(), &all);
+        assert!(
+            (found[0] - 0.5).abs() < 1e-6 && found[2] == 0.0,
+            "{found:?}"
+        );
+        assert_eq!(in_words(&found, &members), "50% even, 50% odd");
+        let parts = members.iter().map(|m| &m.nlls[..]).zip(found);
+        let nlls = mixed_nlls(parts, 0..ROWS);
+        let expected = -(0.5 * ((-0.1_f64).exp() + (-2.0_f64).exp())).ln();
+        assert!(nlls.iter().all(|nll| (nll - expected).abs() < 1e-6));
     }
 
     #[test]
@@ -201,11 +116,9 @@ mod tests {
             member("a", |row| 1e4 + (row % 2) as f64),
             member("b", |row| 1e4 + ((row + 1) % 2) as f64),
         ];
-        with_rows(|rows| {
-            let nlls = mixed_nlls(&members, &[0.5, 0.5], ROWS);
-            let expected = 1e4 - (0.5 * (1.0 + (-1.0_f64).exp())).ln();
-            assert!(nlls.iter().all(|nll| (nll - expected).abs() < 1e-9));
-            assert_eq!(Blend::learn(&members, rows).shares().count(), 2);
-        });
+        let parts = members.iter().map(|m| (&m.nlls[..], 0.5));
+        let nlls = mixed_nlls(parts, 0..ROWS);
+        let expected = 1e4 - (0.5 * (1.0 + (-1.0_f64).exp())).ln();
+        assert!(nlls.iter().all(|nll| (nll - expected).abs() < 1e-9));
     }
 }

@@ -30,6 +30,7 @@ macro_rules! odir_method {
         impl Describe for $method {
             const BRIEF: &'static str = $brief;
             const PYTHON_CLASS: &'static str = $python;
+            const READS_LOGARITHMS: bool = true;
 
             fn space(&self, _classes: usize) -> Vec<Self> {
                 self.grid()

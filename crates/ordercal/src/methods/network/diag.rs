@@ -109,6 +109,7 @@ const SMOOTHNESS: [f64; 3] = [0.1, 1.0, 10.0];
 impl Describe for Diag {
     const BRIEF: &'static str = "one increasing function for all classes";
     const PYTHON_CLASS: &'static str = "Diagonal";
+    const READS_LOGARITHMS: bool = true;
 
     fn space(&self, classes: usize) -> Vec<Self> {
         let settings = layers(classes).flat_map(|hidden| SMOOTHNESS.map(|s| (hidden.clone(), s)));

@@ -72,6 +72,7 @@ impl Describe for Sms {
     const BRIEF: &'static str =
         "structured matrix scaling: penalties shrink it to temperature scaling";
     const PYTHON_CLASS: &'static str = "StructuredMatrixScaling";
+    const READS_LOGARITHMS: bool = true;
 }
 
 impl Calibrator for Sms {

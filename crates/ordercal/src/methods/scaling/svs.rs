@@ -71,6 +71,7 @@ impl Describe for Svs {
     const BRIEF: &'static str =
         "structured vector scaling: penalties shrink it to temperature scaling";
     const PYTHON_CLASS: &'static str = "StructuredVectorScaling";
+    const READS_LOGARITHMS: bool = true;
 }
 
 impl Calibrator for Svs {

@@ -37,6 +37,7 @@ pub struct Ts {}
 impl Describe for Ts {
     const BRIEF: &'static str = "one temperature";
     const PYTHON_CLASS: &'static str = "TemperatureScaling";
+    const READS_LOGARITHMS: bool = true;
 }
 
 impl Calibrator for Ts {

@@ -72,6 +72,7 @@ impl Vs {
 impl Describe for Vs {
     const BRIEF: &'static str = "vector scaling: a weight and a bias per class";
     const PYTHON_CLASS: &'static str = "VectorScaling";
+    const READS_LOGARITHMS: bool = true;
 }
 
 impl Calibrator for Vs {

@@ -1,0 +1,202 @@
+//! Probabilities of exactly zero, and what is as good as zero.
+//!
+//! Forests, nearest neighbours, naive Bayes and many text models give probabilities of exactly 0, often to the class
+//! that turns out to be right. Such a zero does not mean "impossible": it means "less than the smallest that the source
+//! could say". Read as a logarithm it is a score that is tens or hundreds below the others, and a single one on a
+//! label would rule the likelihood of every map that multiplies scores.
+//!
+//! What a zero means is stated here, once for every method: **what is less than [`SMALLEST`] of the row's largest
+//! probability counts as zero**, whether it came as a probability of 0, as the logarithm of one, or as a logit. It is
+//! the smallest normal 32-bit number, so what counts as zero is what 32-bit probabilities cannot tell from zero. Where
+//! the calibration data have zeros, methods that read scores as logarithms read
+//!
+//! ln((1 − s)·p + s/K), p = softmax(x),
+//!
+//! in their place: a zero is worth s/K. The share s, a tenth at most, belongs to the data: it maximises the likelihood
+//! of the labels after temperature scaling, given one row more whose label was a surprise. The map increases with every
+//! score, so it keeps the order. Data without zeros are read as they are.
+
+use rayon::prelude::*;
+
+use super::Fitted;
+use super::likelihood::plain_nll;
+use super::temperature::fit_beta;
+use crate::data::{Dataset, ScoreKind, Scores};
+use crate::error::Result;
+use crate::models::{ChainModel, EtsModel, EtsParts, Model};
+use crate::watch::Unwatched;
+
+/// What counts as zero, as a share of the row's largest probability.
+pub const SMALLEST: f32 = f32::MIN_POSITIVE;
+
+/// The largest share of the uniform distribution that is tried. More would be better for a temperature on some
+/// scores that are far off, but blurs what other methods can learn from them.
+const LARGEST_SHARE: f64 = 0.1;
+
+/// From one share that is tried to the next.
+const RATIO: f64 = 0.5;
+
+/// A learned floor.
+pub(crate) struct Floor {
+    model: Model,
+    /// Rows with a class at zero, and rows whose label was.
+    rows: usize,
+    labels: usize,
+    share: f64,
+}
+
+impl Floor {
+    /// Learns the floor; nothing for data without zeros.
+    pub(crate) fn learn(data: &Dataset<'_>) -> Result<Option<Self>> {
+        let (rows, labels) = count(data);
+        if rows == 0 {
+            return Ok(None);
+        }
+        let total = data.total_weight();
+        let mut best: Option<(f64, f64, Model)> = None;
+        let mut share = LARGEST_SHARE;
+        while best.is_none() || share > 0.5 / (total + 1.0) {
+            let model = with_share(data.classes(), share)?;
+            let (_, fit) = fit_beta(&read(&model, data)?, &Unwatched)?;
+            let value = total * fit.nll_after - share.ln();
+            if best.as_ref().is_none_or(|(least, ..)| value < *least) {
+                best = Some((value, share, model));
+            }
+            share *= RATIO;
+        }
+        let (_, share, model) = best.expect("at least one share is tried");
+        Ok(Some(Self {
+            model,
+            rows,
+            labels,
+            share,
+        }))
+    }
+
+    /// The data as methods read them.
+    pub(crate) fn read(&self, data: &Dataset<'_>) -> Result<Dataset<'static>> {
+        read(&self.model, data)
+    }
+
+    /// The map itself.
+    pub(crate) fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// What there is to say of the zeros.
+    pub(crate) fn note(&self, data: &Dataset<'_>) -> String {
+        format!(
+            "{} of {} rows have a class of probability 0, and in {} of them it was the right one: zeros are read as {:.1e}",
+            self.rows,
+            data.rows(),
+            self.labels,
+            self.share / data.classes() as f64
+        )
+    }
+
+    /// The floor with a model behind it that was fitted to what it gives.
+    pub(crate) fn before(self, then: Fitted, data: &Dataset<'_>) -> Result<Fitted> {
+        let mut report = then.report;
+        report.nll_before = plain_nll(data);
+        report.notes.push(self.note(data));
+        Ok(Fitted {
+            model: ChainModel::new(self.model, then.model)?.into(),
+            report,
+        })
+    }
+}
+
+fn with_share(classes: usize, share: f64) -> Result<Model> {
+    let parts = EtsParts {
+        classes,
+        beta: 1.0,
+        weights: [0.0, 1.0 - share, share],
+    };
+    Ok(EtsModel::from_parts(parts)?.into())
+}
+
+fn read(model: &Model, data: &Dataset<'_>) -> Result<Dataset<'static>> {
+    let logs = model.apply::<f32>(data.scores(), ScoreKind::LogProbs)?;
+    data.with_scores(Scores::new(ScoreKind::LogProbs, logs)?.into_owned())
+}
+
+/// Rows that count and have a class at zero, and how many of their labels are.
+fn count(data: &Dataset<'_>) -> (usize, usize) {
+    let depth = SMALLEST.ln();
+    let rows = data.scores().as_slice().par_chunks(data.classes());
+    rows.enumerate()
+        .filter(|(row, _)| data.weight(*row) > 0.0)
+        .map(|(row, scores)| {
+            let top = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let zero = |score: f32| score > f32::NEG_INFINITY && score - top < depth;
+            let any = scores.iter().any(|&score| zero(score));
+            let label = zero(scores[data.labels()[row] as usize]);
+            (usize::from(any), usize::from(label))
+        })
+        .reduce(|| (0, 0), |a, b| (a.0 + b.0, a.1 + b.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::Method;
+    use crate::rng::Rng;
+    use ndarray::Array2;
+
+    /// Rows of which every other is certain, wrongly one time in ten.
+    fn certain(zero: f32) -> Dataset<'static> {
+        let mut rng = Rng::new(4);
+        let mut labels = Vec::new();
+        let logits = Array2::from_shape_fn((400, 3), |(row, class)| {
+            if class == 0 {
+                let wrong = rng.uniform() < 0.1;
+                labels.push(u32::from(wrong));
+                0.0
+            } else if row % 2 == 0 {
+                zero
+            } else {
+                -2.0 - rng.uniform() as f32
+            }
+        });
+        let scores = Scores::new(ScoreKind::Logits, logits).unwrap().into_owned();
+        Dataset::new(scores, &labels).unwrap()
+    }
+
+    #[test]
+    fn zeros_do_not_ruin_a_temperature() {
+        let data = certain(-690.0);
+        for key in ["ts", "diag", "oi", "op", "vs", "sms"] {
+            let fitted = Method::from_key(key).unwrap().fit(&data).unwrap();
+            let report = &fitted.report;
+            assert!(report.nll_after < 0.5, "{key}: {report:?}");
+            assert!(report.notes.join(" ").contains("of probability 0"), "{key}");
+            let row: Vec<f64> = fitted
+                .model
+                .apply_row(&[0.0, -690.0, -691.0], ScoreKind::Probs)
+                .unwrap();
+            assert!((0.8..0.99).contains(&row[0]), "{key}: {row:?}");
+            if fitted.model.order_preserving() {
+                assert!(row[1] > row[2], "{key}: {row:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn how_small_a_zero_is_makes_no_difference() {
+        let nll = |zero: f32| {
+            let data = certain(zero);
+            Method::from_key("ts")
+                .unwrap()
+                .fit(&data)
+                .unwrap()
+                .report
+                .nll_after
+        };
+        assert!((nll(-690.0) - nll(-95.0)).abs() < 1e-6);
+    }
+
+    #[test]
+    fn data_without_zeros_are_read_as_they_are() {
+        assert!(Floor::learn(&certain(-80.0)).unwrap().is_none());
+    }
+}

@@ -1,0 +1,197 @@
+//! A kernel model: logits ln p + b + Σ_j k(p, c_j) v_j.
+
+use serde::{Deserialize, Serialize};
+
+use super::form::{Form, RowBlock};
+use super::parts::{ModelParts, PartsReader, Stored};
+use super::{check, check_classes};
+use crate::error::Result;
+use crate::math::exp::exp_f32;
+use crate::math::gemm::{Matrix, multiply};
+use crate::math::simd::vectorized;
+use crate::math::softmax;
+
+/// A fitted kernel model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KernelModel {
+    parts: KernelParts,
+    /// ‖√c‖² of each centre.
+    norms: Vec<f32>,
+}
+
+/// Everything a [`KernelModel`] is made of, to be stored or built by hand.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KernelParts {
+    /// K.
+    pub classes: usize,
+    /// s.
+    pub scale: f64,
+    /// √c of each centre, R×K.
+    #[serde(skip)]
+    pub centres: Vec<f32>,
+    /// V, R×K.
+    #[serde(skip)]
+    pub coefficients: Vec<f32>,
+    /// b, K numbers.
+    #[serde(skip)]
+    pub bias: Vec<f32>,
+}
+
+impl KernelParts {
+    /// Log-probabilities below this are read as this.
+    pub const LOWEST_LOG: f32 = -12.0;
+}
+
+/// The largest coefficient or bias in absolute value.
+pub(crate) const LARGEST_COEFFICIENT: f32 = 1e6;
+
+impl KernelModel {
+    /// Takes a model apart.
+    pub fn to_parts(&self) -> KernelParts {
+        self.parts.clone()
+    }
+
+    /// Builds a model.
+    ///
+    /// # Errors
+    /// [`Error::InvalidPart`](crate::Error::InvalidPart) names the first part that does not fit the others.
+    pub fn from_parts(parts: KernelParts) -> Result<Self> {
+        let classes = parts.classes;
+        check_classes(classes)?;
+        let good = parts.scale > 0.0 && parts.scale <= 1e6;
+        check(good, "scale", parts.scale, "a number from 0 to 1e6")?;
+        let found = parts.centres.len();
+        let good = found > 0 && found.is_multiple_of(classes);
+        check(good, "centres", found, "one number per class for each centre")?;
+        let found = parts.coefficients.len();
+        let good = found == parts.centres.len();
+        check(good, "coefficients", found, "as many numbers as the centres have")?;
+        let found = parts.bias.len();
+        check(found == classes, "bias", found, "one number per class")?;
+        let good = parts.centres.iter().all(|c| (0.0..=1.0).contains(c));
+        check(good, "centres", "out of range", "numbers from 0 to 1")?;
+        for (name, values) in [("coefficients", &parts.coefficients), ("bias", &parts.bias)] {
+            let good = values.iter().all(|v| v.abs() <= LARGEST_COEFFICIENT);
+            check(good, name, "too large or NaN", "numbers within ±1e6")?;
+        }
+        let norms = norms(&parts.centres, classes);
+        Ok(Self { parts, norms })
+    }
+}
+
+/// ‖r‖² of each row of roots.
+pub(crate) fn norms(roots: &[f32], classes: usize) -> Vec<f32> {
+    let rows = roots.chunks_exact(classes);
+    rows.map(|row| row.iter().map(|r| r * r).sum()).collect()
+}
+
+/// Log-probabilities of a row, none of them below [`KernelParts::LOWEST_LOG`]; masked classes read that.
+pub(crate) fn read(scores: &[f32], logs: &mut [f32]) {
+    let shift = softmax::log_sum_exp(scores);
+    for (log, &score) in logs.iter_mut().zip(scores) {
+        *log = ((f64::from(score) - shift) as f32).max(KernelParts::LOWEST_LOG);
+    }
+}
+
+vectorized! {
+    /// √p of log-probabilities.
+    pub(crate) fn roots(logs: &[f32], roots: &mut [f32]) {
+        for (root, &log) in roots.iter_mut().zip(logs) {
+            *root = exp_f32(0.5 * log).min(1.0);
+        }
+    }
+}
+
+vectorized! {
+    /// From products of roots to the kernel's values.
+    fn kernel_row(products: &mut [f32], norm: f32, norms: &[f32], scale: f32) {
+        for (product, &other) in products.iter_mut().zip(norms) {
+            let distance = norm + other - 2.0 * *product;
+            let distance = if distance > 0.0 { distance } else { 0.0 };
+            *product = exp_f32(-scale * distance);
+        }
+    }
+}
+
+/// k between rows and centres, both given as roots.
+pub(crate) fn kernel(
+    rows: &[f32],
+    centres: &[f32],
+    centre_norms: &[f32],
+    classes: usize,
+    scale: f32,
+) -> Vec<f32> {
+    let (count, centre_count) = (rows.len() / classes, centre_norms.len());
+    let mut values = vec![0.0; count * centre_count];
+    let right = Matrix::new(centres, centre_count, classes).transposed();
+    multiply(&mut values, Matrix::new(rows, count, classes), right);
+    let row_norms = norms(rows, classes);
+    for (values, norm) in values.chunks_exact_mut(centre_count).zip(row_norms) {
+        kernel_row(values, norm, centre_norms, scale);
+    }
+    values
+}
+
+impl Form for KernelModel {
+    fn classes(&self) -> usize {
+        self.parts.classes
+    }
+
+    fn order_preserving(&self) -> bool {
+        false
+    }
+
+    fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
+        let (parts, classes) = (&self.parts, block.classes);
+        let mut logs = vec![0.0; block.scores.len()];
+        for (row, logs) in logs.chunks_exact_mut(classes).enumerate() {
+            read(block.row(row), logs);
+        }
+        let mut rows = vec![0.0; logs.len()];
+        roots(&logs, &mut rows);
+        let values = kernel(
+            &rows,
+            &parts.centres,
+            &self.norms,
+            classes,
+            parts.scale as f32,
+        );
+        let mut changes = vec![0.0; logs.len()];
+        let left = Matrix::new(&values, block.rows(), self.norms.len());
+        let right = Matrix::new(&parts.coefficients, self.norms.len(), classes);
+        multiply(&mut changes, left, right);
+        for (index, logit) in logits.iter_mut().enumerate() {
+            *logit = if block.scores[index] > f32::NEG_INFINITY {
+                f64::from(logs[index])
+                    + f64::from(changes[index])
+                    + f64::from(parts.bias[index % classes])
+            } else {
+                f64::NEG_INFINITY
+            };
+        }
+    }
+}
+
+impl Stored for KernelModel {
+    fn write(&self, parts: &mut ModelParts) -> Result<()> {
+        let own = self.to_parts();
+        parts.set(&own);
+        parts.tensor("bias", own.bias);
+        parts.tensor("centres", own.centres);
+        parts.tensor("coefficients", own.coefficients);
+        Ok(())
+    }
+
+    fn read(parts: &mut PartsReader<'_>) -> Result<Self> {
+        let (bias, centres) = (parts.tensor("bias")?, parts.tensor("centres")?);
+        let coefficients = parts.tensor("coefficients")?;
+        let settings: KernelParts = parts.settings()?;
+        Self::from_parts(KernelParts {
+            bias,
+            centres,
+            coefficients,
+            ..settings
+        })
+    }
+}
