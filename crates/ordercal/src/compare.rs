@@ -191,11 +191,10 @@ pub fn measure(model: &Model, test: &Dataset<'_>, measures: &Measures) -> Result
     measure_probs(probs.view(), test, measures)
 }
 
-/// Measures probabilities that were made elsewhere for the test rows.
+/// Measures N×K probabilities of any origin on test rows.
 ///
 /// # Errors
-/// If the matrix has another shape than the scores, a row is not a distribution, or the numbers in `measures` are out
-/// of range.
+/// If the shape differs from that of the scores, a row is not a distribution, or an option in `measures` is out of range.
 pub fn measure_probs(
     probs: ArrayView2<'_, f64>,
     test: &Dataset<'_>,
