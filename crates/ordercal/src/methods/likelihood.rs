@@ -88,7 +88,7 @@ impl Tiles {
                 let scores = data.scores().row(row);
                 let top = softmax::top(scores);
                 for (class, &score) in scores.iter().enumerate() {
-                    // Masked classes weigh nothing, but 0 · −∞ would.
+                    // Finite for masked classes: their exponential is 0, and 0 · −∞ would be NaN.
                     tile[class * LANES + lane] = (score - top).max(f32::MIN);
                 }
                 let label = data.labels()[row] as usize;
@@ -251,7 +251,7 @@ vectorized! {
         for (scores, z) in scores.chunks_exact(classes).zip(z.chunks_exact_mut(classes)) {
             let top = softmax::top(scores);
             for (z, &score) in z.iter_mut().zip(scores) {
-                // Masked classes weigh nothing, but 0 · −∞ would.
+                // Finite for masked classes: their exponential is 0, and 0 · −∞ would be NaN.
                 *z = (score - top).max(f32::MIN);
             }
         }

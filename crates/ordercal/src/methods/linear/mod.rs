@@ -94,7 +94,7 @@ impl LinearFit<'_> {
 
 /// Tempered scores as features, with the range taken from the rows of positive weight.
 pub(crate) fn tempered(input: InputKind, beta: f64, data: &Dataset<'_>) -> Features {
-    // On separable data with large scores, ts may end at β = 1, which is above the upper bound of β times the spread.
+    // On separable data, ts may end at β = 1 although that exceeds the upper bound for the spread.
     let spread = spread(data);
     let beta = if spread > 0.0 {
         beta.min(SPREAD_BOUNDS.1 / spread)

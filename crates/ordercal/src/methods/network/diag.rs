@@ -274,7 +274,10 @@ fn range(data: &Dataset<'_>, shifts: &[f64], beta: f64) -> (f64, f64) {
         highs.push((-top, weight));
     }
     let left_out = OUTLIERS * data.total_weight();
-    let (low, high) = (weighted_quantile(&mut lows, left_out), -weighted_quantile(&mut highs, left_out));
+    let (low, high) = (
+        weighted_quantile(&mut lows, left_out),
+        -weighted_quantile(&mut highs, left_out),
+    );
     // If all scores are equal, any range serves.
     if high > low {
         (low, high)

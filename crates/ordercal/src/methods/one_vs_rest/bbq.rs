@@ -185,7 +185,8 @@ fn candidate(points: &[Point], sums: &Sums, ends: &[usize], prior: f64) -> Candi
         // At 0 or 1 the prior would exclude positive or negative cases.
         let middle = (0.5 * (low + high)).clamp(1e-6, 1.0 - 1e-6);
         let (alpha, beta) = (bin_prior * middle, bin_prior * (1.0 - middle));
-        evidence += ln_gamma(bin_prior) - ln_gamma(weight + bin_prior) + ln_gamma(positives + alpha)
+        evidence += ln_gamma(bin_prior) - ln_gamma(weight + bin_prior)
+            + ln_gamma(positives + alpha)
             - ln_gamma(alpha)
             + ln_gamma(weight - positives + beta)
             - ln_gamma(beta);

@@ -191,7 +191,11 @@ mod tests {
     use super::*;
 
     fn points(values: &[(f64, f64, f64)]) -> Vec<Point> {
-        let point = |&(x, weight, positives): &(f64, f64, f64)| Point { x, weight, positives };
+        let point = |&(x, weight, positives): &(f64, f64, f64)| Point {
+            x,
+            weight,
+            positives,
+        };
         values.iter().map(point).collect()
     }
 

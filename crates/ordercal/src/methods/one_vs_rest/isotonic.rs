@@ -195,7 +195,11 @@ mod tests {
                     x += 0.02 * rng.uniform() + 1e-9;
                     let weight = 1.0 + rng.below(3) as f64;
                     let positives = rng.below(weight as usize + 1) as f64;
-                    Point { x, weight, positives }
+                    Point {
+                        x,
+                        weight,
+                        positives,
+                    }
                 })
                 .collect();
             let curve = pool_adjacent_violators(&points, BlockLines::Ends);

@@ -224,7 +224,10 @@ impl<'a> GridLikelihood<'a> {
             nll: 0.0,
         };
         // Each part has sums for the whole grid, which must be cleared and added: small data use fewer parts.
-        let parts = scores.len().div_ceil(32 * grid.intervals).clamp(1, MAX_PARTS);
+        let parts = scores
+            .len()
+            .div_ceil(32 * grid.intervals)
+            .clamp(1, MAX_PARTS);
         let total = data.total_weight();
         let weights = match data.weights() {
             Some(weights) => weights.iter().map(|w| w / total).collect(),
