@@ -135,13 +135,13 @@ impl<'a> LinearObjective<'a> {
         }
     }
 
-    fn chunk(&self, index: usize, width: usize) -> RowChunk<'_> {
+    fn chunk(&self, index: usize, width: usize) -> ObjectiveRows<'_> {
         let first = index * CHUNK_ROWS;
         let classes = self.data.classes();
         let rows = CHUNK_ROWS.min(self.data.rows() - first);
         let cells = first * classes..(first + rows) * classes;
         let (slopes, biases) = self.narrow.split_at(width);
-        RowChunk {
+        ObjectiveRows {
             features: &self.features[cells.clone()],
             scores: if self.masked {
                 &self.data.scores().as_slice()[cells]
@@ -321,7 +321,7 @@ fn add(sums: &mut [f64], values: &[f64]) {
 }
 
 /// A chunk of rows, and the parameters.
-struct RowChunk<'a> {
+struct ObjectiveRows<'a> {
     features: &'a [f32],
     /// Empty if no class of the data is masked.
     scores: &'a [f32],
@@ -331,7 +331,7 @@ struct RowChunk<'a> {
     biases: &'a [f32],
 }
 
-impl RowChunk<'_> {
+impl ObjectiveRows<'_> {
     #[inline(always)]
     fn weight(&self, row: usize) -> f64 {
         self.weights.get(row).copied().unwrap_or(1.0)
@@ -382,7 +382,7 @@ fn residual(logits: &mut [f32], label: usize, weight: f64) -> f64 {
 
 vectorized! {
     /// The NLL of a chunk for a diagonal D; the gradient is added to `gradient`.
-    fn vector_chunk(chunk: &RowChunk<'_>, row: &mut [f32], sums: &mut [f32], gradient: &mut [f64]) -> f64 {
+    fn vector_chunk(chunk: &ObjectiveRows<'_>, row: &mut [f32], sums: &mut [f32], gradient: &mut [f64]) -> f64 {
         let classes = row.len();
         let mut nll = 0.0;
         let (slope_sums, bias_sums) = sums.split_at_mut(classes);
@@ -412,7 +412,7 @@ vectorized! {
 vectorized! {
     /// The NLL of a chunk for a full D. `rows` holds the products uD and is replaced by the gradient with respect to the
     /// logits.
-    fn matrix_chunk(chunk: &RowChunk<'_>, rows: &mut [f32], bias_gradient: &mut [f64]) -> f64 {
+    fn matrix_chunk(chunk: &ObjectiveRows<'_>, rows: &mut [f32], bias_gradient: &mut [f64]) -> f64 {
         let classes = bias_gradient.len();
         let mut nll = 0.0;
         for (at, row) in rows.chunks_exact_mut(classes).enumerate() {
