@@ -3,9 +3,7 @@
 use std::time::Instant;
 
 use numpy::{PyReadonlyArray1, PyReadonlyArray2};
-use ordercal::compare::{METHODS, METRICS, Measures, RESAMPLES, line_up, measure,
-    measure_probs,
-};
+use ordercal::compare::{METHODS, METRICS, Measures, RESAMPLES, line_up, measure, measure_probs};
 use ordercal::metrics::Metric;
 use ordercal::ndarray::ArrayView2;
 use ordercal::select::{Search, search};
@@ -83,20 +81,22 @@ pub fn compare(
     let sets: Vec<Set<'_>> = datasets
         .iter()
         .enumerate()
-        .map(|(place, (name, calib, calib_labels, test, test_labels))| Set {
-            name,
-            external: external
-                .iter()
-                .map(|(name, keeps_order, results)| ExternalResult {
-                    name,
-                    keeps_order: *keeps_order,
-                    probs: results[place].0.as_array(),
-                    seconds: results[place].1,
-                })
-                .collect(),
-            calib: (Rows::new(calib_labels, None), calib.view()),
-            test: (Rows::new(test_labels, None), test.view()),
-        })
+        .map(
+            |(place, (name, calib, calib_labels, test, test_labels))| Set {
+                name,
+                external: external
+                    .iter()
+                    .map(|(name, keeps_order, results)| ExternalResult {
+                        name,
+                        keeps_order: *keeps_order,
+                        probs: results[place].0.as_array(),
+                        seconds: results[place].1,
+                    })
+                    .collect(),
+                calib: (Rows::new(calib_labels, None), calib.view()),
+                test: (Rows::new(test_labels, None), test.view()),
+            },
+        )
         .collect();
     let comparison = beside(py, progress, |watch| plan.run(sets, watch))?.map_err(refuse)?;
     let json = serde_json::to_string(&to_json(&comparison)).map_err(refuse)?;

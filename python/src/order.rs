@@ -22,8 +22,14 @@ pub fn keep_order<'py>(
     let (scores, probs) = (scores.view(), probs.as_array());
     if wide {
         let project = || ordercal::keep_order::<f64>(&Scores::new(kind, scores)?, probs, beta);
-        return Ok(detached(py, project)?.map_err(refuse)?.into_pyarray(py).into_any());
+        return Ok(detached(py, project)?
+            .map_err(refuse)?
+            .into_pyarray(py)
+            .into_any());
     }
     let project = || ordercal::keep_order::<f32>(&Scores::new(kind, scores)?, probs, beta);
-    Ok(detached(py, project)?.map_err(refuse)?.into_pyarray(py).into_any())
+    Ok(detached(py, project)?
+        .map_err(refuse)?
+        .into_pyarray(py)
+        .into_any())
 }

@@ -3,7 +3,7 @@
 use ordercal::models::{ChainModel, MixtureModel, OrderedModel};
 use ordercal::{Method, Model, Rng, ScoreKind};
 use ordercal_onnx::onnx_bytes;
-use ordercal_testkit::models::wild;
+use ordercal_testkit::models::extreme;
 use ordercal_testkit::rows::overconfident_data;
 
 fn fit(method: impl Into<Method>, classes: usize) -> Model {
@@ -35,7 +35,7 @@ fn every_method_passes_the_check() {
 fn models_nobody_would_fit_keep_every_prediction() {
     let mut rng = Rng::new(3);
     for classes in [2, 5, 40] {
-        let models = wild(classes, &mut rng).into_iter();
+        let models = extreme(classes, &mut rng).into_iter();
         // Not the linear ones: their weights are so large that two ways to add up 32-bit products differ too much.
         let models = models.filter(|model| {
             matches!(

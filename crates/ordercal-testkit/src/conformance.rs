@@ -1,51 +1,51 @@
-//! The conformance suite: what every method has to do, whatever it is.
+//! The conformance suite: properties that every method must have.
 
 use ndarray::{Array2, s};
 use ordercal::{Dataset, Error, Fitted, Method, Model, Progress, ScoreKind, Scores};
 use rayon::ThreadPoolBuilder;
 use std::ops::ControlFlow;
 
-use crate::promise::broken;
+use crate::promise::violation;
 use crate::rows::{hostile_matrix, overconfident, overconfident_data};
 
-/// Runs the whole suite.
+/// Runs the conformance suite for a method.
 ///
 /// # Panics
-/// At the first thing the method does wrong.
+/// At the first property that the method violates.
 pub fn check_calibrator(method: &Method) {
     let key = method.key();
     for classes in [2, 3, 11] {
         let data = overconfident_data(400, classes, 7);
         let fitted = method.fit(&data).unwrap_or_else(|e| panic!("{key}: {e}"));
         assert_eq!(fitted.model.classes(), classes, "{key}");
-        // `auto-free` may fall back to a method that promises more than it does.
+        // `auto-free` may fall back to an order-preserving method.
         assert!(
             fitted.model.order_preserving() == method.promises_order() || key == "auto-free",
             "{key}"
         );
-        improves(key, &fitted, 1e-6);
+        is_not_worse(key, &fitted, 1e-6);
         is_a_distribution(key, &fitted, classes);
-        rows_stand_alone(key, &fitted, classes);
-        is_the_sum_of_its_parts(key, &fitted);
+        rows_are_independent(key, &fitted, classes);
+        parts_round_trip(key, &fitted);
         keeps_the_order(key, &fitted, classes);
-        knows_its_width(key, &fitted, classes);
+        other_widths_are_rejected(key, &fitted, classes);
     }
     is_deterministic(method);
-    copes_with_odd_data(method);
+    fits_degenerate_data(method);
     can_be_cancelled(method);
     if method.full_batch() {
-        weights_are_counts(method);
+        weights_are_equivalent_to_repeated_rows(method);
         row_order_is_irrelevant(method);
     }
 }
 
-/// What a model file relies on.
-fn is_the_sum_of_its_parts(key: &str, fitted: &Fitted) {
+/// A model built from the parts of another one is equal to it, as model files require.
+fn parts_round_trip(key: &str, fitted: &Fitted) {
     let parts = fitted.model.to_parts().expect("a built-in model");
     let rebuilt = Model::from_parts(parts).unwrap_or_else(|e| panic!("{key}: {e}"));
     assert!(
         rebuilt == fitted.model,
-        "{key}: its parts make another model"
+        "{key}: the model built from the parts differs"
     );
 }
 
@@ -57,11 +57,12 @@ fn probs(fitted: &Fitted, logits: &Array2<f32>) -> Array2<f64> {
         .expect("the right width")
 }
 
-fn improves(key: &str, fitted: &Fitted, slack: f64) {
+/// The NLL on the calibration rows increases by at most `slack`.
+fn is_not_worse(key: &str, fitted: &Fitted, slack: f64) {
     let report = &fitted.report;
     assert!(
         report.nll_after <= report.nll_before + slack,
-        "{key} made things worse: {report:?}"
+        "{key} increases the NLL: {report:?}"
     );
     assert!(report.loss.is_finite(), "{key}: {report:?}");
 }
@@ -108,13 +109,13 @@ fn is_a_distribution(key: &str, fitted: &Fitted, classes: usize) {
     }
 }
 
-fn rows_stand_alone(key: &str, fitted: &Fitted, classes: usize) {
+fn rows_are_independent(key: &str, fitted: &Fitted, classes: usize) {
     let (logits, _) = overconfident(300, classes, 8);
     let all = probs(fitted, &logits);
     let part = probs(fitted, &logits.slice(s![17..40, ..]).to_owned());
     assert!(
         part == all.slice(s![17..40, ..]),
-        "{key}: rows depend on their neighbours"
+        "{key}: a row depends on the other rows"
     );
     for row in [0, 17, 299] {
         let input = logits.row(row).to_vec();
@@ -138,13 +139,13 @@ fn keeps_the_order(key: &str, fitted: &Fitted, classes: usize) {
     for kind in [ScoreKind::Logits, ScoreKind::LogProbs, ScoreKind::Probs] {
         let narrow: Array2<f32> = fitted.model.apply(&scores, kind).expect("width");
         for (input, output) in logits.rows().into_iter().zip(narrow.rows()) {
-            let what = broken(&input.to_vec(), &output.to_vec(), kind);
-            assert_eq!(what, None, "{key}, {kind}");
+            let violation = violation(&input.to_vec(), &output.to_vec(), kind);
+            assert_eq!(violation, None, "{key}, {kind}");
         }
     }
 }
 
-fn knows_its_width(key: &str, fitted: &Fitted, classes: usize) {
+fn other_widths_are_rejected(key: &str, fitted: &Fitted, classes: usize) {
     let wider = vec![0.5_f32; classes + 1];
     let refused = fitted.model.apply_row::<f32>(&wider, ScoreKind::Probs);
     let expected = Error::WrongClasses {
@@ -155,7 +156,7 @@ fn knows_its_width(key: &str, fitted: &Fitted, classes: usize) {
 }
 
 fn is_deterministic(method: &Method) {
-    // Enough rows and classes for work to be shared.
+    // Enough rows and classes for the work to be divided among threads.
     let data = overconfident_data(700, 40, 9);
     let fit = |threads: usize| {
         let pool = ThreadPoolBuilder::new()
@@ -168,32 +169,32 @@ fn is_deterministic(method: &Method) {
     assert!(one == fit(1), "{}: two fits differ", method.key());
     assert!(
         one == fit(3),
-        "{}: the number of threads matters",
+        "{}: the result depends on the number of threads",
         method.key()
     );
 }
 
-fn copes_with_odd_data(method: &Method) {
+fn fits_degenerate_data(method: &Method) {
     let key = method.key();
     let fit = |logits: Array2<f32>, labels: &[u32]| {
         let scores = Scores::new(ScoreKind::Logits, logits.clone()).expect("valid logits");
         let data = Dataset::new(scores, labels).expect("labels in range");
         let fitted = method.fit(&data).unwrap_or_else(|e| panic!("{key}: {e}"));
-        // Mini-batches and penalties cost a little where there is nothing to gain; a method without the
-        // constraint may lose more, and so may its projection, but must stay finite.
+        // Mini-batches and penalties may increase the NLL a little if there is nothing to learn. For methods without the
+        // order constraint, and their projections, the increase is not bounded, but must be finite.
         let free = !method.promises_order() || key.ends_with("+order");
-        improves(key, &fitted, if free { f64::MAX } else { 0.02 });
+        is_not_worse(key, &fitted, if free { f64::MAX } else { 0.02 });
         let probs = probs(&fitted, &logits);
         assert!(probs.iter().all(|p| p.is_finite()), "{key}: not finite");
         for (row, &label) in labels.iter().enumerate() {
             assert!(probs[[row, label as usize]] >= 0.0, "{key}: row {row}");
         }
     };
-    // One row; rows all alike; flat rows.
+    // One row; equal rows; constant rows.
     fit(ndarray::arr2(&[[2.0, 1.0, 0.0]]), &[1]);
     fit(Array2::from_shape_fn((50, 4), |(_, c)| c as f32), &[3; 50]);
     fit(Array2::zeros((20, 3)), &[1; 20]);
-    // Separable: every label is the top score.
+    // Separable data: every label has the largest score.
     let (logits, _) = overconfident(200, 5, 10);
     let tops: Vec<u32> = logits
         .rows()
@@ -201,14 +202,14 @@ fn copes_with_odd_data(method: &Method) {
         .map(|r| argmax(r.iter().copied()))
         .collect();
     fit(logits.clone(), &tops);
-    // Never right.
+    // Every label has the smallest score.
     let bottoms: Vec<u32> = logits
         .rows()
         .into_iter()
         .map(|r| argmax(r.iter().map(|v| -v)))
         .collect();
     fit(logits.clone(), &bottoms);
-    // Classes without a label, masked classes, scores in wild units.
+    // Classes without a label, masked classes, very large and very small scores.
     let (mut masked, labels) = overconfident(300, 6, 11);
     let labels: Vec<u32> = labels.iter().map(|l| l % 3).collect();
     for (row, mut scores) in masked.rows_mut().into_iter().enumerate() {
@@ -240,18 +241,18 @@ fn can_be_cancelled(method: &Method) {
     let stop = |_: &Progress| ControlFlow::Break(());
     match method.fit_watched(&data, &stop) {
         Err(Error::Cancelled) => {}
-        // A method without steps has nothing to interrupt.
+        // A method without iterations cannot be interrupted.
         Ok(fitted) => assert_eq!(
             fitted.report.iterations,
             0,
-            "{} cannot be stopped",
+            "{} cannot be cancelled",
             method.key()
         ),
         Err(other) => panic!("{}: {other}", method.key()),
     }
 }
 
-fn weights_are_counts(method: &Method) {
+fn weights_are_equivalent_to_repeated_rows(method: &Method) {
     let (logits, labels) = overconfident(300, 5, 14);
     let counts: Vec<usize> = (0..300).map(|row| row % 3).collect();
     let repeated: Vec<usize> = (0..300).flat_map(|row| vec![row; counts[row]]).collect();
@@ -262,29 +263,34 @@ fn weights_are_counts(method: &Method) {
     let weighted = plain.with_weights(weights).expect("valid weights");
     let weighted = method.fit(&weighted).expect("weighted data");
     let repeated = method.fit(&repeated).expect("repeated data");
-    close(method.key(), "weights are not counts", &weighted, &repeated);
+    assert_close(
+        method.key(),
+        "weights differ from repeated rows",
+        &weighted,
+        &repeated,
+    );
 }
 
 fn row_order_is_irrelevant(method: &Method) {
     let data = overconfident_data(500, 5, 15);
     let mut rows: Vec<usize> = (0..500).collect();
     ordercal::Rng::new(16).shuffle(&mut rows);
-    let straight = method.fit(&data).expect("ordinary data");
+    let original = method.fit(&data).expect("ordinary data");
     let shuffled = method.fit(&data.select(&rows)).expect("ordinary data");
-    close(
+    assert_close(
         method.key(),
-        "the order of the rows matters",
-        &straight,
+        "the result depends on the order of the rows",
+        &original,
         &shuffled,
     );
 }
 
-/// Sums were taken in another order, so the last digits may differ.
-fn close(key: &str, complaint: &str, one: &Fitted, other: &Fitted) {
+/// The models agree up to rounding errors, since sums are taken in another order.
+fn assert_close(key: &str, message: &str, one: &Fitted, other: &Fitted) {
     let (logits, _) = overconfident(200, one.model.classes(), 17);
     let (a, b) = (probs(one, &logits), probs(other, &logits));
     let largest = (&a - &b).iter().fold(0.0, |m: f64, d| m.max(d.abs()));
-    assert!(largest < 2e-3, "{key}: {complaint} (by {largest:.1e})");
+    assert!(largest < 2e-3, "{key}: {message} (by {largest:.1e})");
     let gap = (one.report.nll_after - other.report.nll_after).abs();
-    assert!(gap < 1e-4, "{key}: {complaint} (NLL by {gap:.1e})");
+    assert!(gap < 1e-4, "{key}: {message} (NLL by {gap:.1e})");
 }

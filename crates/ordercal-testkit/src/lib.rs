@@ -1,5 +1,5 @@
-//! What ordercal's tests share: generators of ordinary and hostile rows, the order promise as a check
-//! that knows nothing of the library's own sorting, and the conformance suite every method goes through.
+//! Shared test code of ordercal: generators of ordinary and hostile rows, a check of the order that is independent of the
+//! library's own sorting, and the conformance suite for methods.
 
 pub mod conformance;
 pub mod hammer;

@@ -1,4 +1,4 @@
-//! Models to test with: fitted ones, and ones whose parameters are random and wild.
+//! Models for tests: fitted ones, and ones with random, extreme parameters.
 
 use ordercal::models::{
     ChainModel, DiagModel, EtsModel, EtsParts, Features, LinearModel, LinearParts, MixtureModel,
@@ -8,26 +8,26 @@ use ordercal::{InputKind, Method, Model, Rng};
 
 use crate::rows::overconfident_data;
 
-/// The order-preserving methods that can be fitted: free ones are projected onto the order.
+/// Every method, projected onto the order of the scores if it is not order-preserving.
 pub fn order_preserving_methods() -> Vec<Method> {
     Method::all().into_iter().map(Method::keep_order).collect()
 }
 
-/// A method fitted to a little data.
+/// A method fitted to 300 rows.
 pub fn fit(method: &Method, classes: usize, seed: u64) -> Model {
     let data = overconfident_data(300, classes, seed);
     let fitted = method.fit(&data);
     fitted.expect("ordinary data can be fitted").model
 }
 
-/// Every order-preserving method fitted to a little data.
+/// Every method of [`order_preserving_methods`] fitted to 300 rows.
 pub fn fitted(classes: usize, seed: u64) -> Vec<Model> {
     let methods = order_preserving_methods().into_iter();
     methods.map(|method| fit(&method, classes, seed)).collect()
 }
 
-/// Models nobody would fit: steep, flat and jagged ones.
-pub fn wild(classes: usize, rng: &mut Rng) -> Vec<Model> {
+/// Order-preserving models with extreme parameters: very steep, flat and irregular ones.
+pub fn extreme(classes: usize, rng: &mut Rng) -> Vec<Model> {
     let mut models: Vec<Model> = Vec::new();
     for power in [-30, -3, 0, 3, 30] {
         let beta = 10_f64.powi(power) * (0.5 + rng.uniform());
@@ -50,7 +50,11 @@ pub fn wild(classes: usize, rng: &mut Rng) -> Vec<Model> {
             beta,
             weights,
         };
-        models.push(EtsModel::from_parts(parts).expect("shares").into());
+        models.push(
+            EtsModel::from_parts(parts)
+                .expect("weights that sum to 1")
+                .into(),
+        );
     }
     for share in [None, Some(1e-4)] {
         let beta = 10_f64.powf(6.0 * rng.uniform() - 3.0);
@@ -71,11 +75,12 @@ pub fn wild(classes: usize, rng: &mut Rng) -> Vec<Model> {
     models
 }
 
-/// A linear map with random weights of random size, on mixed log-probabilities or on raw scores.
+/// A linear map with random weights of random size, on log-probabilities mixed with the uniform distribution of weight
+/// `share`, or on raw scores.
 pub fn random_linear(classes: usize, share: Option<f64>, rng: &mut Rng) -> LinearModel {
     let beta = 10_f64.powf(2.0 * rng.uniform() - 1.0);
     let size = 10_f64.powf(3.0 * rng.uniform() - 2.0);
-    // A matrix for a thousand classes would take its time and show nothing more.
+    // A matrix for a thousand classes is slow and tests nothing that a smaller one does not.
     let weights = if classes <= 100 {
         classes * classes
     } else {
@@ -101,7 +106,7 @@ pub fn random_linear(classes: usize, share: Option<f64>, rng: &mut Rng) -> Linea
     LinearModel::from_parts(parts).expect("parts that fit together")
 }
 
-/// A network family with random weights of random size.
+/// A network with random weights of random size.
 pub fn random_network(
     classes: usize,
     wiring: Wiring,

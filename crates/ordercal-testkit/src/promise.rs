@@ -1,13 +1,13 @@
-//! The order promise, checked by comparing floats and nothing else.
+//! A check that a row keeps its order, which only compares floats.
 
 use ordercal::{Real, ScoreKind};
 
-/// Says how a row breaks the promise, if it does.
+/// Describes how an output row violates the order of its input row; `None` if it does not.
 ///
-/// For every pair of classes: x_i > x_j ⇒ out_i > out_j, and x_i = x_j ⇒ out_i = out_j; masked classes
-/// stay masked. For probabilities the strict step may be lost where the smaller one is below the type's
-/// smallest normal number (the order may not), the sum is 1, and the set of top classes stays.
-pub fn broken<T: Real>(input: &[f32], output: &[T], kind: ScoreKind) -> Option<String> {
+/// For every pair of classes, x_i > x_j ⇒ out_i > out_j and x_i = x_j ⇒ out_i = out_j; masked classes stay masked.
+/// Probabilities sum to 1, and a strict inequality may become an equality if the smaller one is below the smallest normal
+/// number of the type, except for the top class.
+pub fn violation<T: Real>(input: &[f32], output: &[T], kind: ScoreKind) -> Option<String> {
     let probs = kind == ScoreKind::Probs;
     let mut order: Vec<usize> = (0..input.len()).collect();
     order.sort_by(|&a, &b| input[b].partial_cmp(&input[a]).expect("no NaN"));
@@ -48,7 +48,7 @@ pub fn broken<T: Real>(input: &[f32], output: &[T], kind: ScoreKind) -> Option<S
         }
         let (top, second) = (order[0], order[1]);
         if input[top] > input[second] && output[top] <= output[second] {
-            return Some(format!("the top class {top} is no longer alone"));
+            return Some(format!("the top class {top} is now tied"));
         }
     }
     None

@@ -1,9 +1,9 @@
-//! Rows of scores: plausible ones with labels, and hostile ones.
+//! Generators of rows of scores: realistic ones with labels, and hostile ones.
 
 use ndarray::Array2;
 use ordercal::{Dataset, Rng, ScoreKind, Scores};
 
-/// Logits of a classifier that is right more often than not, and overconfident.
+/// Logits and labels of a simulated overconfident classifier.
 ///
 /// Labels follow softmax(logits / 2), so the best temperature is about 2.
 pub fn overconfident(rows: usize, classes: usize, seed: u64) -> (Array2<f32>, Vec<u32>) {
@@ -22,7 +22,7 @@ pub fn overconfident(rows: usize, classes: usize, seed: u64) -> (Array2<f32>, Ve
     (logits, labels)
 }
 
-/// The same as a [`Dataset`].
+/// [`overconfident`] as a [`Dataset`].
 pub fn overconfident_data(rows: usize, classes: usize, seed: u64) -> Dataset<'static> {
     let (logits, labels) = overconfident(rows, classes, seed);
     let scores = Scores::new(ScoreKind::Logits, logits).expect("finite logits");
@@ -36,10 +36,10 @@ pub fn draw(rng: &mut Rng, logits: impl Iterator<Item = f64> + Clone) -> u32 {
     let mut left = rng.uniform() * total;
     let mut last = 0;
     for (class, v) in logits.enumerate() {
-        let share = (v - top).exp();
-        if share > 0.0 {
+        let weight = (v - top).exp();
+        if weight > 0.0 {
             last = class;
-            left -= share;
+            left -= weight;
             if left < 0.0 {
                 break;
             }
@@ -48,10 +48,10 @@ pub fn draw(rng: &mut Rng, logits: impl Iterator<Item = f64> + Clone) -> u32 {
     last as u32
 }
 
-/// The ways in which a row can be hostile.
+/// The number of kinds of hostile rows.
 const KINDS: usize = 10;
 
-/// Fills a row with scores chosen to break an order: ties, neighbours one unit in the last place apart,
+/// Fills a row with scores that make it difficult to keep the order: ties, differences of one unit in the last place,
 /// denormals, huge magnitudes, masked classes, and mixtures of them.
 pub fn hostile(rng: &mut Rng, row: &mut [f32]) {
     match rng.below(KINDS) {
@@ -64,7 +64,7 @@ pub fn hostile(rng: &mut Rng, row: &mut [f32]) {
             row.iter_mut()
                 .for_each(|v| *v = values[rng.below(values.len())]);
         }
-        // A ladder of neighbouring floats, in random order.
+        // Neighbouring floats in random order.
         2 | 3 => {
             let start = (rng.normal() * 10_f64.powi(rng.below(9) as i32 - 4)) as f32;
             let mut value = start;

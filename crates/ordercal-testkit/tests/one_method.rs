@@ -1,4 +1,4 @@
-//! One method through the conformance suite and the order promise, while it is being written:
+//! The conformance suite and the order check for a single method, for use during its development:
 //! `ORDERCAL_METHOD=foo cargo test -p ordercal-testkit --test one_method`.
 
 use ordercal::{Method, Rng};

@@ -1,4 +1,4 @@
-//! Fits every method to simulated data and prints what changed.
+//! Fits every method to simulated data and prints the effect on test rows.
 //!
 //! `cargo run --release --example calibrate`
 
@@ -10,7 +10,7 @@ use ordercal::{Dataset, Method, Result, Rng, ScoreKind, Scores};
 
 const CLASSES: usize = 10;
 
-/// Logits of an overconfident classifier: the larger the confidence, the more overconfident.
+/// Logits and labels of a simulated classifier that is the more overconfident, the larger its confidence.
 fn classifier(rows: usize) -> (Array2<f32>, Vec<u32>) {
     let mut rng = Rng::new(2020);
     let mut labels = Vec::with_capacity(rows);
@@ -22,13 +22,14 @@ fn classifier(rows: usize) -> (Array2<f32>, Vec<u32>) {
             let bonus = if class == favourite { lift } else { 0.0 };
             *logit = (1.5 * rng.normal() + bonus) as f32;
         }
-        // The true distribution is less certain than the logits: each is shrunk towards zero.
+        // The true logits are shrunk towards zero, so the true distribution is less certain.
         let truth = row.mapv(|v| f64::from(v.signum() * v.abs().powf(0.75)));
         labels.push(draw(&mut rng, truth.view()));
     }
     (logits, labels)
 }
 
+/// Draws a class from softmax(logits).
 fn draw(rng: &mut Rng, logits: ArrayView1<'_, f64>) -> u32 {
     let weights = logits.mapv(f64::exp);
     let mut left = rng.uniform() * weights.sum();

@@ -1,4 +1,4 @@
-//! Dividing all logits by 1000 makes the class-wise ECE of balanced data look perfect, and nothing better.
+//! Dividing all logits by 1000 makes the class-wise ECE of balanced data almost zero, although calibration does not improve.
 //!
 //! `cargo run --example classwise_ece_misleads`
 
@@ -42,7 +42,7 @@ fn main() -> Result<(), ordercal::Error> {
     Ok(())
 }
 
-/// Logits of a classifier that is too sure of itself, with as many rows of each class as of any other.
+/// Logits and labels of a simulated overconfident classifier, with the same number of rows for each class.
 fn overconfident_and_balanced() -> (Array2<f32>, Vec<usize>) {
     let mut state = 1_u64;
     let mut uniform = || {

@@ -1,4 +1,4 @@
-//! Comparing methods: each is fitted on calibration rows and measured on test rows.
+//! Comparisons of methods, which are fitted on calibration rows and measured on test rows.
 //!
 //! ```
 //! use ndarray::Array2;
@@ -37,7 +37,7 @@ use crate::models::Model;
 use crate::rank::argmax;
 use crate::registry::Method;
 
-/// The keys of what is compared if nobody says: those that keep the order, then the main free ones.
+/// The methods of a comparison by default: order-preserving ones first.
 pub const METHODS: [&str; 14] = [
     "uncalibrated",
     "ts",
@@ -55,7 +55,7 @@ pub const METHODS: [&str; 14] = [
     "auto-free",
 ];
 
-/// What is measured if nobody says: the tables of the paper.
+/// The metrics of a comparison by default: those of the paper's tables.
 pub const METRICS: [Metric; 7] = [
     Metric::Nll,
     Metric::Ece,
@@ -66,13 +66,24 @@ pub const METRICS: [Metric; 7] = [
     Metric::Accuracy,
 ];
 
-/// The resamples that tell apart what differs by more than chance, if nobody says.
+/// The number of bootstrap resamples of a comparison by default.
 pub const RESAMPLES: usize = 500;
 
-/// The methods as a comparison takes them: `uncalibrated` first, and each key once.
+/// Puts `uncalibrated` first and removes repeated methods.
 ///
 /// # Errors
-/// If a key comes twice with different settings: its two results would have one name.
+/// [`Error::InvalidArgument`] if two methods have the same key but different hyperparameters: results are identified by
+/// key.
+///
+/// ```
+/// use ordercal::Method;
+/// use ordercal::compare::line_up;
+///
+/// let methods = line_up([Method::from_key("ts")?, Method::from_key("ts")?])?;
+/// let keys: Vec<&str> = methods.iter().map(Method::key).collect();
+/// assert_eq!(keys, ["uncalibrated", "ts"]);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 pub fn line_up(methods: impl IntoIterator<Item = Method>) -> Result<Vec<Method>> {
     let mut found: Vec<Method> = vec![Uncalibrated::default().into()];
     for method in methods {
@@ -91,23 +102,23 @@ pub fn line_up(methods: impl IntoIterator<Item = Method>) -> Result<Vec<Method>>
     Ok(found)
 }
 
-/// What to measure, and how.
+/// The metrics of a comparison and their options.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measures {
     /// The metrics.
     pub metrics: Vec<Metric>,
-    /// What they depend on.
+    /// The options of the metrics, such as the number of bins.
     pub options: MetricOptions,
-    /// Resamples, if they are wanted.
+    /// The options of the bootstrap; `None` for no bootstrap.
     pub bootstrap: Option<BootstrapOptions>,
-    /// Whether the resamples are to give intervals; by default they do not.
+    /// Whether confidence intervals are computed; `false` by default.
     pub intervals: bool,
-    /// Whether the metrics on every resample are kept, for paired comparisons; by default they are.
+    /// Whether the metrics on every resample are kept, for paired comparisons; `true` by default.
     pub keep_resamples: bool,
 }
 
 impl Measures {
-    /// What a comparison computes: the metrics that are shown, and the accuracy that changes are told by.
+    /// The metrics `shown`, and the accuracy in any case, with default options and no bootstrap.
     pub fn new(shown: &[Metric]) -> Self {
         let mut metrics = shown.to_vec();
         if !metrics.contains(&Metric::Accuracy) {
@@ -129,7 +140,7 @@ impl Measures {
         self
     }
 
-    /// Sets the number of resamples, 0 for none, and their seed.
+    /// Sets the number of bootstrap resamples (0 for no bootstrap) and their seed.
     #[must_use]
     pub fn with_bootstrap(mut self, resamples: usize, seed: u64) -> Self {
         let how = BootstrapOptions::default().with_resamples(resamples);
@@ -137,37 +148,37 @@ impl Measures {
         self
     }
 
-    /// Checks the numbers.
+    /// Checks the options.
     ///
     /// # Errors
-    /// If there are too few or too many bins or resamples.
+    /// [`Error::InvalidParameter`] if the number of bins or resamples is out of range.
     pub fn validate(&self) -> Result<()> {
         self.options.validate()?;
         self.bootstrap.as_ref().map_or(Ok(()), |how| how.validate())
     }
 }
 
-/// How good a model is on rows that it has not seen.
+/// The metrics of a model on test rows.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Measured {
-    /// Every metric.
+    /// The value of each metric.
     pub metrics: BTreeMap<Metric, f64>,
-    /// The interval of every metric, if intervals were asked for.
+    /// The confidence interval of each metric; empty unless intervals were requested.
     pub intervals: BTreeMap<Metric, Interval>,
-    /// Every metric on the bootstrap's resamples, the same ones for every model; empty if they are
-    /// not kept.
+    /// The values of each metric on the bootstrap resamples, which are the same for all models; empty without a bootstrap,
+    /// or if they are not kept.
     pub resampled: BTreeMap<Metric, Vec<f64>>,
-    /// How many predictions differ from those of the scores.
+    /// The number of rows whose prediction differs from that of the scores.
     pub changed_predictions: u64,
-    /// The bins of its reliability diagram.
+    /// The bins of the reliability diagram of the top label.
     pub reliability: Reliability,
 }
 
 /// Measures a model on test rows.
 ///
 /// # Errors
-/// If the rows have another number of classes, or the numbers in `measures` are out of range.
+/// If the test rows have another number of classes than the model, or an option in `measures` is out of range.
 pub fn measure(model: &Model, test: &Dataset<'_>, measures: &Measures) -> Result<Measured> {
     let (expected, found) = (model.classes(), test.classes());
     if expected != found {
@@ -180,11 +191,10 @@ pub fn measure(model: &Model, test: &Dataset<'_>, measures: &Measures) -> Result
     measure_probs(probs.view(), test, measures)
 }
 
-/// Measures probabilities that were made elsewhere for the test rows.
+/// Measures N×K probabilities of any origin on test rows.
 ///
 /// # Errors
-/// If the matrix has another shape than the scores, a row is not a distribution, or the numbers in `measures` are out
-/// of range.
+/// If the shape differs from that of the scores, a row is not a distribution, or an option in `measures` is out of range.
 pub fn measure_probs(
     probs: ArrayView2<'_, f64>,
     test: &Dataset<'_>,
@@ -224,10 +234,10 @@ fn of_predictions(
     })
 }
 
-/// A model's probabilities with the labels and weights of the data.
+/// [`Predictions`] from a model's N×K probabilities with the labels and weights of `data`.
 ///
 /// # Errors
-/// If they are not distributions, or not as many as there are labels.
+/// If a row is not a distribution, or the numbers of rows differ.
 pub fn predictions<'a>(probs: ArrayView2<'a, f64>, data: &Dataset<'_>) -> Result<Predictions<'a>> {
     let predictions = Predictions::from_probs(probs, data.labels())?;
     match data.weights() {
@@ -236,7 +246,9 @@ pub fn predictions<'a>(probs: ArrayView2<'a, f64>, data: &Dataset<'_>) -> Result
     }
 }
 
-/// How many rows have another most probable class than their scores say; the first of several counts.
+/// The number of rows whose most probable class in `probs` (N×K) is not the class with the largest score in `data`.
+///
+/// Of tied classes, the first is the prediction.
 pub fn changed_predictions(data: &Dataset<'_>, probs: ArrayView2<'_, f64>) -> usize {
     let rows = probs.rows().into_iter().enumerate();
     let changed = rows.filter(|(row, after)| argmax(data.scores().row(*row)) != argmax(*after));
@@ -324,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_classes_the_first_is_predicted() {
+    fn the_first_of_tied_classes_is_predicted() {
         let scores = Scores::new(ScoreKind::Logits, array![[1.0_f32, 1.0], [0.0, 2.0]]).unwrap();
         let data = Dataset::new(scores, &[0, 1]).unwrap();
         let same = array![[0.5, 0.5], [0.4, 0.6]];

@@ -1,23 +1,31 @@
-//! What can go wrong, with the place where it did.
+//! The errors of the library.
 
 /// A result whose error is [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Everything the library refuses, each variant holding the data a caller needs to point at the culprit.
+/// What the library rejects. Each variant holds the data that locate the problem.
 ///
-/// Rows, columns and labels count from 0, as arrays do.
+/// Rows, columns and labels count from 0.
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::{Error, ScoreKind, Scores};
+///
+/// let error = Scores::new(ScoreKind::Logits, array![[1.0_f32, f32::NAN]]).unwrap_err();
+/// assert_eq!(error, Error::NanScore { row: 0, column: 1 });
+/// ```
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is not a single row.
+    /// There are no rows.
     #[error("there are no rows: at least one row of scores is needed")]
     NoRows,
-    /// Fewer than two classes.
+    /// There are fewer than two classes.
     #[error(
         "the scores have {classes} column(s): a classifier needs at least 2 classes, one per column"
     )]
     TooFewClasses {
-        /// How many columns there are.
+        /// The number of columns.
         classes: usize,
     },
     /// A score is NaN.
@@ -28,7 +36,7 @@ pub enum Error {
         /// The column.
         column: usize,
     },
-    /// A score is `+inf`, or a finite number that a 32-bit float cannot hold.
+    /// A score is `+inf`, or a finite number outside the range of 32-bit floats.
     #[error(
         "row {row}, column {column}: the score {value} is too large for a 32-bit float; \
          scores must be finite, or -inf for a masked class"
@@ -44,7 +52,7 @@ pub enum Error {
     /// A probability below zero.
     #[error(
         "row {row}, column {column}: the probability {value} is negative; \
-         if these are logits, say so with the kind `logits`"
+         if these are logits, pass the kind `logits`"
     )]
     NegativeProbability {
         /// The row.
@@ -57,16 +65,16 @@ pub enum Error {
     /// A row of probabilities or log-probabilities whose total is not 1.
     #[error(
         "row {row}: the {kind} sum to {sum} instead of 1 (column {column} holds the largest); \
-         if these are logits, say so with the kind `logits`"
+         if these are logits, pass the kind `logits`"
     )]
     NotNormalised {
         /// The row.
         row: usize,
         /// The column of the row's largest value.
         column: usize,
-        /// What the probabilities add up to.
+        /// The sum of the probabilities.
         sum: f64,
-        /// What the scores were said to be.
+        /// The kind that the caller passed.
         kind: String,
     },
     /// Every class of a row is masked.
@@ -85,15 +93,15 @@ pub enum Error {
     LabelOutOfRange {
         /// The row.
         row: usize,
-        /// The label as given; one that 64 bits cannot hold is shown as the nearest value.
+        /// The label; one outside the range of `i64` is shown as the nearest value in range.
         label: i64,
-        /// How many classes the scores have.
+        /// The number of classes.
         classes: usize,
     },
     /// A label whose class has probability zero.
     #[error(
-        "row {row}, column {label}: the label names a class whose score is -inf; \
-         a masked class cannot be the right one"
+        "row {row}, column {label}: the label is a masked class (its score is -inf), \
+         which has probability 0"
     )]
     LabelMasked {
         /// The row.
@@ -120,17 +128,17 @@ pub enum Error {
         value: f64,
     },
     /// Every weight is zero.
-    #[error("the weights are all zero: at least one row must count")]
+    #[error("the weights are all zero: at least one must be positive")]
     ZeroWeights,
-    /// A model was given rows of another width.
+    /// Scores with another number of classes than the model has.
     #[error("the scores have {found} classes but the model was fitted for {expected}")]
     WrongClasses {
-        /// What the model was fitted for.
+        /// The number of classes of the model.
         expected: usize,
-        /// What the scores have.
+        /// The number of classes of the scores.
         found: usize,
     },
-    /// A buffer of another shape than the result.
+    /// An output buffer that does not have the shape of the result.
     #[error("the output has shape {found:?} but the result has {expected:?}")]
     WrongShape {
         /// The result's shape.
@@ -138,27 +146,27 @@ pub enum Error {
         /// The buffer's shape.
         found: (usize, usize),
     },
-    /// A part of a model that is missing, out of range, or does not fit the others.
+    /// A part of a stored model that is missing, out of range, or inconsistent with the others.
     #[error("the model's `{part}` is {found}: expected {expected}")]
     InvalidPart {
         /// The part, as in a model file.
         part: Box<str>,
-        /// What is there.
+        /// What was found.
         found: String,
-        /// What would be right.
+        /// What is valid.
         expected: &'static str,
     },
-    /// A model of the user's own, which the library cannot store.
-    #[error("a model of your own cannot be stored: only its author knows what it is made of")]
+    /// A custom model, which cannot be stored.
+    #[error("a custom model cannot be stored: its parameters are not known to the library")]
     CannotStore,
-    /// An argument that does not fit the others.
+    /// An invalid argument.
     #[error("{argument}: {found}; expected {expected}")]
     InvalidArgument {
         /// The argument.
         argument: &'static str,
-        /// What was given.
+        /// What was passed.
         found: String,
-        /// What would be right.
+        /// What is valid.
         expected: &'static str,
     },
     /// A probability that is negative or not finite.
@@ -174,31 +182,33 @@ pub enum Error {
     /// A hyperparameter outside its range.
     #[error("{name} = {value} is out of range: expected {expected}")]
     InvalidParameter {
-        /// The key, as in a configuration file.
+        /// Its name, as in a configuration file.
         name: &'static str,
-        /// The value given.
+        /// The value.
         value: String,
-        /// What would be right.
+        /// What is valid.
         expected: &'static str,
     },
-    /// A method key that is not known.
+    /// An unknown method key.
     #[error("there is no method `{key}`; the methods are: {known}")]
     UnknownMethod {
-        /// The key given.
+        /// The unknown key.
         key: String,
-        /// The keys there are.
+        /// The known keys, separated by spaces.
         known: String,
     },
-    /// `+order` behind a method that keeps the order by itself.
-    #[error("`{key}+order` makes no sense: `{key}` keeps the order already; use `{key}`")]
+    /// `+order` after the key of an order-preserving method.
+    #[error("`{key}+order` is not a method: `{key}` keeps the order already; use `{key}`")]
     AlreadyOrdered {
         /// The method's key.
         key: String,
     },
     /// A tie breaker that is not a permutation of the classes.
-    #[error("a tie breaker must hold each of 1 to {classes} once; position {position} breaks that")]
+    #[error(
+        "a tie breaker must be a permutation of 1 to {classes}: position {position} is out of range or a repetition"
+    )]
     InvalidTieBreaker {
-        /// How many classes there are.
+        /// The number of classes.
         classes: usize,
         /// The first position that is out of range or repeats a priority.
         position: usize,
@@ -206,34 +216,34 @@ pub enum Error {
     /// The observer asked the fit to stop.
     #[error("the fit was cancelled")]
     Cancelled,
-    /// A metric key that is not known.
+    /// An unknown metric key.
     #[error("there is no metric `{key}`; the metrics are: {known}")]
     UnknownMetric {
-        /// The key given.
+        /// The unknown key.
         key: String,
-        /// The keys there are.
+        /// The known keys.
         known: String,
     },
-    /// A metric that the operation is not defined for.
+    /// A metric for which the operation is not defined.
     #[error("the metric `{metric}` cannot be used here: {reason}")]
     MetricNotSupported {
         /// The metric's key.
         metric: &'static str,
-        /// Why not, and which metrics can.
+        /// The reason, and the metrics that can be used.
         reason: String,
     },
-    /// Two sets of predictions that are to be compared row by row are not of the same rows.
+    /// Two sets of predictions to be compared row by row do not belong to the same rows.
     #[error(
-        "the two sets of predictions are not of the same rows: the {what} differ{}",
+        "the two sets of predictions do not belong to the same rows: the {what} differ{}",
         row.map_or_else(String::new, |row| format!(" at row {row}"))
     )]
     UnpairedPredictions {
         /// What differs: `numbers of rows`, `labels` or `weights`.
         what: &'static str,
-        /// The first row that differs, if the numbers agree.
+        /// The first row that differs, if the numbers of rows agree.
         row: Option<usize>,
     },
-    /// A weight that the fixed-point sums of a state cannot hold.
+    /// A weight outside the range of a state's fixed-point sums.
     #[error(
         "row {row}: the weight {value} is outside the range of a mergeable state, 2^-40 to 2^40"
     )]
@@ -243,10 +253,10 @@ pub enum Error {
         /// The weight.
         value: f64,
     },
-    /// A state that would hold more rows or weight than its sums have room for.
+    /// More rows or weight than a state's fixed-point sums can represent.
     #[error("the state is full: it holds at most 2^60 rows with a total weight of 2^44")]
     StateFull,
-    /// Two states that do not describe the same metrics.
+    /// Two states of different metrics or options.
     #[error("the states cannot be merged: {what} is {left} in one and {right} in the other")]
     StateMismatch {
         /// What differs.
@@ -256,7 +266,7 @@ pub enum Error {
         /// Its value in the second.
         right: String,
     },
-    /// Bytes that are not a state.
+    /// Bytes that do not encode a state.
     #[error("this is not a valid metric state: {reason}")]
     InvalidState {
         /// What is wrong with the bytes.
@@ -265,7 +275,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// A hyperparameter outside its range.
+    /// An [`InvalidParameter`](Self::InvalidParameter): the parameter `name` has the `value`, and `expected` says what is
+    /// valid.
     pub fn invalid(name: &'static str, value: impl ToString, expected: &'static str) -> Self {
         Self::InvalidParameter {
             name,
@@ -274,8 +285,9 @@ impl Error {
         }
     }
 
-    /// The same error for a chunk whose first row is row `first` of the whole: adds it to the row that the
-    /// error names, if it names one.
+    /// Adds `first` to the row that the error names, if it names one.
+    ///
+    /// Use it for an error from a chunk of rows that begins at row `first` of the data.
     #[must_use]
     pub fn offset_rows(mut self, first: usize) -> Self {
         match &mut self {

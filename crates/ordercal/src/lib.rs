@@ -1,16 +1,15 @@
 //! Calibrate the probabilities of any multi-class classifier without changing its predictions.
 //!
-//! A network's softmax says 0.98 and is right 85 times in 100. From a few thousand held-out scores and
-//! labels, ordercal learns a map after which 0.98 means 98 in 100. The maps are the *intra
-//! order-preserving* function families of Rahimi et al. (NeurIPS 2020): whatever they learn, the ranking of
-//! the classes in every row stays as it was, ties included, down to the last bit of the float type asked
-//! for.
+//! The predictions to which a network assigns a probability of 0.98 may be right only 85 times in 100. From a few
+//! thousand held-out scores and labels, ordercal learns a map after which 0.98 means 98 in 100. The maps belong to the
+//! *intra order-preserving* function families of Rahimi et al. (NeurIPS 2020): whatever is learned, the ranking of the
+//! classes in every row stays the same, ties included, also after rounding to the float type of the result.
 //!
 //! ```
 //! use ndarray::array;
 //! use ordercal::{Dataset, Method, Oi, ScoreKind, Scores};
 //!
-//! // Held-out logits of a classifier, one row per example, and what was right.
+//! // Held-out logits of a classifier, one row per example, and the true classes.
 //! let logits = array![[4.0_f32, 1.0, 0.0], [0.5, 3.0, 1.0], [2.5, 0.0, 2.0], [0.0, 1.0, 3.5]];
 //! let calib = Dataset::new(Scores::new(ScoreKind::Logits, logits.view())?, &[0, 1, 2, 2])?;
 //!
@@ -26,26 +25,26 @@
 //! ```
 //!
 //! # Where to look
-//! - [`Dataset`] and [`Scores`]: what comes in, checked once.
+//! - [`Dataset`] and [`Scores`]: the input, validated once.
 //! - [`Method`]: hyperparameters and [`fit`](Method::fit); one struct per method, [`Method::all`] lists them.
-//!   [`Ordered`] makes those order-preserving that are not.
-//! - [`Model`]: what was fitted, and [`apply`](Model::apply).
-//! - [`metrics`]: how good probabilities are, with the evidence behind each number.
+//!   [`Ordered`] makes any other method order-preserving.
+//! - [`Model`]: a fitted calibration map, and [`apply`](Model::apply).
+//! - [`metrics`]: how good probabilities are, with confidence intervals and tests.
 //! - [`select`]: choosing among methods and hyperparameters by cross validation.
-//! - [`compare`]: several methods, fitted on some rows and measured on others.
+//! - [`compare`]: methods fitted on calibration rows and measured on test rows.
 //! - [`curve`]: metrics against the number of calibration rows, or against a penalty.
 //! - [`diagnose`]: warnings about data and models.
 //! - [`Watch`]: progress and cancellation.
-//! - [`Calibrator`] and [`Transform`]: bring your own method; [`Method::custom`] puts it beside the others, and
-//!   [`keep_order`] projects anyone's probabilities.
-//! - [`rank`]: sorting, ties, and the rounding that keeps an order.
+//! - [`Calibrator`] and [`Transform`]: traits for a method of your own; [`Method::custom`] makes a [`Method`] of it, and
+//!   [`keep_order`] projects any probabilities onto the order of the scores.
+//! - [`rank`]: sorting, ties, and rounding that keeps the order.
 //!
 //! # Instruction sets
 //! Inner loops are compiled for AVX-512, AVX2 and the target's baseline, and the best that the processor has is used.
 //! The environment variable `ORDERCAL_SIMD` (`portable`, `avx2` or `avx512`) sets an upper limit. Results are the
 //! same bytes at every level; only matrix products may differ in the last digits between processors.
 
-// Tests hold results to exact values where exactness is promised.
+// Tests compare floats exactly where exact results are promised.
 #![cfg_attr(test, allow(clippy::float_cmp))]
 
 pub mod combine;

@@ -1,4 +1,4 @@
-//! [`Method`]: every method of the table under one type, by key, as JSON, and projected.
+//! [`Method`]: one type for all methods of the table, with keys, JSON and projections.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::methods::zeros::Floor;
 use crate::methods::{Calibrator, Describe, Fitted};
 use crate::watch::{Unwatched, Watch};
 
-/// What the key of a projected method ends with.
+/// The suffix of a projected method's key.
 const ORDER: &str = "+order";
 
 macro_rules! promises_order {
@@ -40,16 +40,30 @@ macro_rules! define_method {
     (@all $($type:ident $key:literal $promise:ident;)*) => {
         /// A calibration method with its hyperparameters.
         ///
-        /// As JSON or TOML it is a table with the key `method` beside the hyperparameters, each of which may be
-        /// left out: `{"method": "oi", "hidden": [100, 100]}`. A free method with its key followed by `+order`
-        /// is that method with its probabilities projected onto the order of the scores, see [`Ordered`].
+        /// In JSON or TOML it is a table with the entry `method` and the hyperparameters, each of which is optional:
+        /// `{"method": "oi", "hidden": [100, 100]}`. A method that is not order-preserving can be projected onto the
+        /// order of the scores: its key is then followed by `+order`, see [`Ordered`].
+        ///
+        /// ```
+        /// use ndarray::array;
+        /// use ordercal::{Dataset, Method, ScoreKind, Scores};
+        ///
+        /// let scores = Scores::new(ScoreKind::Logits, array![[9.0_f32, 0.0], [8.0, 0.0], [7.0, 0.0]])?;
+        /// let data = Dataset::new(scores, &[0, 1, 0])?;
+        /// let method: Method = serde_json::from_str(r#"{"method": "vs+order"}"#).unwrap();
+        /// assert_eq!(method, Method::from_key("vs+order")?);
+        /// let fitted = method.fit(&data)?;
+        /// assert!(fitted.report.nll_after < fitted.report.nll_before);
+        /// assert!(fitted.model.order_preserving());
+        /// # Ok::<(), ordercal::Error>(())
+        /// ```
         #[derive(Debug, Clone, PartialEq)]
         #[non_exhaustive]
         pub enum Method {
             $(#[doc = concat!("`", $key, "`")] $type($type),)*
             /// `KEY+order`.
             Ordered(Ordered),
-            /// A method of your own.
+            /// A user's own method.
             Custom(CustomMethod),
         }
 
@@ -60,13 +74,13 @@ macro_rules! define_method {
         })*
 
         impl Method {
-            /// Every method with its default hyperparameters, in the order of the table. The free ones come
-            /// once more as `KEY+order`, which are not listed.
+            /// Every method with its default hyperparameters, in the order of the table, without the projections
+            /// `KEY+order`.
             pub fn all() -> Vec<Self> {
                 vec![$($type::default().into(),)*]
             }
 
-            /// The method's key, as on the command line.
+            /// The method's key, as on the command line; the name of a custom method.
             pub fn key(&self) -> &str {
                 match self {
                     $(Self::$type(_) => $key,)*
@@ -75,7 +89,7 @@ macro_rules! define_method {
                 }
             }
 
-            /// Whether its models promise to keep the ranking of every row.
+            /// Whether every model of this method keeps the ranking of every row; `false` for custom methods.
             pub fn promises_order(&self) -> bool {
                 match self {
                     $(Self::$type(_) => promises_order!($promise),)*
@@ -84,16 +98,16 @@ macro_rules! define_method {
                 }
             }
 
-            /// What it learns, in a few words.
+            /// What the method learns, in a few words.
             pub fn brief(&self) -> &'static str {
                 match self {
                     $(Self::$type(_) => <$type as Describe>::BRIEF,)*
                     Self::Ordered(method) => method.inner.brief(),
-                    Self::Custom(_) => "a method of your own",
+                    Self::Custom(_) => "a custom method",
                 }
             }
 
-            /// The name of its class in Python; nothing for a method of your own.
+            /// The name of the method's class in Python; `None` for a custom method.
             pub fn python_class(&self) -> Option<&'static str> {
                 match self {
                     $(Self::$type(_) => Some(<$type as Describe>::PYTHON_CLASS),)*
@@ -102,8 +116,8 @@ macro_rules! define_method {
                 }
             }
 
-            /// Whether every step of its fit sees all rows, so that their order cannot matter and a weight of
-            /// 2 is the same as a repeated row.
+            /// Whether every iteration of the fit uses all rows. Then the order of the rows does not matter, and a weight
+            /// of 2 is equivalent to a repeated row.
             pub fn full_batch(&self) -> bool {
                 match self {
                     $(Self::$type(_) => <$type as Describe>::FULL_BATCH,)*
@@ -112,7 +126,7 @@ macro_rules! define_method {
                 }
             }
 
-            /// Whether it divides the rows into folds by itself.
+            /// Whether the fit itself divides the rows into folds.
             pub(crate) fn own_folds(&self) -> bool {
                 match self {
                     $(Self::$type(_) => <$type as Describe>::OWN_FOLDS,)*
@@ -131,7 +145,7 @@ macro_rules! define_method {
                 }
             }
 
-            /// The settings that a search tries.
+            /// The candidates of a hyperparameter search.
             pub(crate) fn space(&self, classes: usize) -> Vec<Self> {
                 match self {
                     $(Self::$type(method) => {
@@ -145,7 +159,7 @@ macro_rules! define_method {
                 }
             }
 
-            /// The same with a tenth of the work or less.
+            /// The same method with at most a tenth of the work.
             pub(crate) fn cheaper(&self) -> Self {
                 match self {
                     $(Self::$type(method) => Describe::cheaper(method).into(),)*
@@ -167,7 +181,7 @@ macro_rules! define_method {
                     $(Self::$type(method) => serde_json::to_value(method),)*
                     Self::Ordered(method) => method.inner.to_value(),
                     Self::Custom(_) => Err(serde::ser::Error::custom(
-                        "a method of your own cannot be written down",
+                        "a custom method cannot be serialised",
                     )),
                 }
             }
@@ -185,7 +199,7 @@ macro_rules! define_method {
 for_each_method!(define_method);
 
 impl Method {
-    /// A method of your own, under a name for tables and messages.
+    /// A method of your own; `name` stands for it in tables and messages.
     pub fn custom(name: &str, calibrator: impl Calibrator + 'static) -> Self {
         Self::Custom(CustomMethod {
             name: name.to_owned(),
@@ -193,11 +207,11 @@ impl Method {
         })
     }
 
-    /// The method with the given key, or `KEY+order`, and default hyperparameters.
+    /// The method with the given key (`KEY` or `KEY+order`) and default hyperparameters.
     ///
     /// # Errors
-    /// [`Error::UnknownMethod`] lists the keys there are; [`Error::AlreadyOrdered`] for `+order` behind a
-    /// method that keeps the order by itself.
+    /// [`Error::UnknownMethod`] lists the known keys; [`Error::AlreadyOrdered`] for `+order` after the key of an
+    /// order-preserving method.
     pub fn from_key(key: &str) -> Result<Self> {
         if let Some(inner) = key.strip_suffix(ORDER) {
             return Ok(Ordered::new(Self::from_key(inner)?)?.into());
@@ -212,7 +226,7 @@ impl Method {
             })
     }
 
-    /// The same method if it promises to keep the order, or else its projection onto the order.
+    /// The method itself if it is order-preserving, otherwise its projection onto the order of the scores.
     #[must_use]
     pub fn keep_order(self) -> Self {
         match Ordered::new(self.clone()) {
@@ -229,7 +243,7 @@ impl Method {
         self.calibrator().validate()
     }
 
-    /// Learns a model from data.
+    /// Fits a model to data.
     ///
     /// # Errors
     /// If a hyperparameter is out of range.
@@ -237,10 +251,10 @@ impl Method {
         self.fit_watched(data, &Unwatched)
     }
 
-    /// Learns a model from data, telling `watch` how it goes; `watch` can cancel the fit.
+    /// Fits a model to data, with progress reports to `watch`, which can cancel the fit.
     ///
     /// # Errors
-    /// If a hyperparameter is out of range, or [`Error::Cancelled`].
+    /// If a hyperparameter is out of range; [`Error::Cancelled`] if `watch` cancels the fit.
     pub fn fit_watched(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
         self.validate()?;
         if self.reads_logarithms()
@@ -278,7 +292,7 @@ impl<'de> Deserialize<'de> for Method {
             Some(Value::String(key)) => key,
             Some(_) => {
                 return Err(D::Error::custom(
-                    "`method` is not a text: it is a method's key",
+                    "`method` must be a string: the key of a method",
                 ));
             }
             None => return Err(D::Error::missing_field("method")),
@@ -298,9 +312,9 @@ impl<'de> Deserialize<'de> for Method {
     }
 }
 
-/// A free method with its probabilities projected onto the order of the scores ([`KeepOrder`]).
+/// A method whose probabilities are projected onto the order of the scores ([`KeepOrder`]).
 ///
-/// Its key is the inner method's with `+order` behind it, and as JSON it is the inner method under that key:
+/// Its key is that of the inner method followed by `+order`; its JSON is that of the inner method with this key:
 /// `{"method": "sms+order", "lambda": 2.0}`.
 ///
 /// ```
@@ -308,7 +322,7 @@ impl<'de> Deserialize<'de> for Method {
 ///
 /// let ordered = Ordered::new(Sms::default())?;
 /// assert_eq!(Method::from(ordered), Method::from_key("sms+order")?);
-/// // What keeps the order already has nothing to project.
+/// // An order-preserving method needs no projection.
 /// let refused = Ordered::new(Ts::default());
 /// assert_eq!(refused, Err(Error::AlreadyOrdered { key: "ts".to_owned() }));
 /// # Ok::<(), ordercal::Error>(())
@@ -320,10 +334,10 @@ pub struct Ordered {
 }
 
 impl Ordered {
-    /// Projects a free method.
+    /// The projection of a method.
     ///
     /// # Errors
-    /// [`Error::AlreadyOrdered`] for a method that keeps the order without it.
+    /// [`Error::AlreadyOrdered`] if the method is order-preserving.
     pub fn new(inner: impl Into<Method>) -> Result<Self> {
         let inner = inner.into();
         if inner.promises_order() {
@@ -358,7 +372,7 @@ impl Calibrator for Ordered {
     }
 }
 
-/// A [`Calibrator`] of your own under a name; see [`Method::custom`].
+/// A user's own [`Calibrator`] with a name; see [`Method::custom`].
 #[derive(Clone)]
 pub struct CustomMethod {
     name: String,

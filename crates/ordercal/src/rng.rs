@@ -1,7 +1,7 @@
-//! A random number generator whose stream never changes: the same seed gives the same fit in every version, which
-//! generators of other crates do not promise.
+//! A random number generator whose stream never changes, so that a seed gives the same fit in every version. Generators of
+//! other crates do not promise that.
 
-/// xoshiro256++ (Blackman and Vigna, 2019), seeded by SplitMix64.
+/// The random number generator xoshiro256++ (Blackman and Vigna, 2019), seeded by SplitMix64.
 ///
 /// ```
 /// use ordercal::Rng;
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shuffle_loses_nothing() {
+    fn a_shuffle_is_a_permutation() {
         let mut values: Vec<usize> = (0..100).collect();
         Rng::new(3).shuffle(&mut values);
         assert_ne!(values, (0..100).collect::<Vec<_>>());

@@ -1,26 +1,39 @@
-//! Watching a fit: progress, and the wish to stop.
+//! Progress reports and cancellation of fits.
 
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 
 use crate::error::{Error, Result};
 
-/// Where a fit is.
+/// The progress of a fit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
-    /// Steps or epochs done.
+    /// Iterations or epochs completed.
     pub iteration: usize,
-    /// The most there will be.
+    /// An upper bound on their number.
     pub of: usize,
     /// The current loss.
     pub loss: f64,
 }
 
-/// Watches a fit, and can end it.
+/// An observer of a fit, which can cancel it.
 ///
-/// Any `Fn(&Progress) -> ControlFlow<()>` is one; [`Unwatched`] ignores everything.
+/// Implemented by every `Fn(&Progress) -> ControlFlow<()> + Sync`. [`Unwatched`] ignores the progress.
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::{Dataset, Error, Method, Progress, ScoreKind, Scores};
+/// use std::ops::ControlFlow;
+///
+/// let scores = Scores::new(ScoreKind::Logits, array![[2.0_f32, 0.0], [1.0, 0.0]])?;
+/// let data = Dataset::new(scores, &[0, 1])?;
+/// let cancel = |_: &Progress| ControlFlow::Break(());
+/// let result = Method::from_key("ts")?.fit_watched(&data, &cancel);
+/// assert_eq!(result, Err(Error::Cancelled));
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 pub trait Watch: Sync {
-    /// Called once per step or epoch; `Break` makes the fit return [`Error::Cancelled`].
+    /// Called once per iteration or epoch; on `Break` the fit returns [`Error::Cancelled`].
     fn progress(&self, progress: &Progress) -> ControlFlow<()>;
 }
 
@@ -30,7 +43,7 @@ impl<F: Fn(&Progress) -> ControlFlow<()> + Sync> Watch for F {
     }
 }
 
-/// For fits that nobody watches.
+/// An observer that ignores the progress and never cancels.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unwatched;
 
@@ -40,10 +53,10 @@ impl Watch for Unwatched {
     }
 }
 
-/// Reports progress from inside a fit.
+/// Reports progress from inside a fit: `iteration` of at most `of` are completed, and the current loss.
 ///
 /// # Errors
-/// [`Error::Cancelled`] if `watch` asked to stop.
+/// [`Error::Cancelled`] if `watch` cancels the fit.
 pub fn report_progress(watch: &dyn Watch, iteration: usize, of: usize, loss: f64) -> Result<()> {
     let progress = Progress {
         iteration,
@@ -56,31 +69,31 @@ pub fn report_progress(watch: &dyn Watch, iteration: usize, of: usize, loss: f64
     }
 }
 
-/// What [`FitCounter`] has counted.
+/// The state of a [`FitCounter`].
 #[derive(Clone, Copy)]
-struct FitsDone {
+struct CompletedFits {
     fits: usize,
-    /// Passes over the data, of all fits.
+    /// Passes over the data by all completed fits.
     evaluations: usize,
-    /// The loss of the latest.
+    /// The loss of the last completed fit.
     loss: f64,
 }
 
-/// Presents many fits as one: its progress is the number of fits done.
+/// An observer that reports many fits as one: its iterations are completed fits.
 ///
-/// Every step of a fit repeats that number, so that a progress bar stays alive and a wish to stop is heard
-/// in the middle of a fit.
+/// Each iteration inside a fit repeats the number of completed fits, so that an observer can refresh its display and cancel
+/// at any time.
 pub(crate) struct FitCounter<'a> {
-    done: Mutex<FitsDone>,
+    done: Mutex<CompletedFits>,
     of: usize,
     watch: &'a dyn Watch,
 }
 
 impl<'a> FitCounter<'a> {
-    /// Starts at 0 of `of` fits.
+    /// A counter for `of` fits.
     pub(crate) fn new(of: usize, watch: &'a dyn Watch) -> Self {
         Self {
-            done: Mutex::new(FitsDone {
+            done: Mutex::new(CompletedFits {
                 fits: 0,
                 evaluations: 0,
                 loss: f64::INFINITY,
@@ -90,17 +103,17 @@ impl<'a> FitCounter<'a> {
         }
     }
 
-    /// Counts one more fit, which made `evaluations` passes over the data and came to `loss`.
+    /// Counts a completed fit, which made `evaluations` passes over the data and ended at `loss`.
     pub(crate) fn finish(&self, evaluations: usize, loss: f64) -> Result<()> {
         let mut done = self.done.lock().unwrap_or_else(|e| e.into_inner());
         done.fits = (done.fits + 1).min(self.of);
         done.evaluations += evaluations;
         done.loss = loss;
-        // With the lock held, so that the count only ever goes up.
+        // While the lock is held, so that the reported number never decreases.
         report_progress(self.watch, done.fits, self.of, loss)
     }
 
-    /// Passes over the data, of all fits so far.
+    /// Passes over the data by all completed fits.
     pub(crate) fn evaluations(&self) -> usize {
         self.done
             .lock()

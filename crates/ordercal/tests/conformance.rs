@@ -1,4 +1,4 @@
-//! Every method of the registry, and the projection of every free one, through the conformance suite.
+//! The conformance suite for every method and for every projection.
 
 use ordercal::Method;
 use ordercal_testkit::conformance::check_calibrator;
@@ -18,7 +18,7 @@ fn every_projection_conforms() {
 }
 
 #[test]
-fn other_layouts_and_settings_conform_too() {
+fn other_settings_conform() {
     for json in [
         r#"{"method": "histogram", "layout": "equal-width", "bins": 10}"#,
         r#"{"method": "isotonic", "lines": "centres"}"#,

@@ -1,6 +1,6 @@
-//! What a dataset accepts and refuses, one test per rule.
+//! Validation of datasets, one test per rule.
 
-#![allow(clippy::float_cmp)] // Exact equality is what is promised.
+#![allow(clippy::float_cmp)] // Exact results are promised.
 
 use half::{bf16, f16};
 use ndarray::{Array2, array};
@@ -15,7 +15,7 @@ fn probs(values: Array2<f32>) -> Result<Scores<'static>, Error> {
 }
 
 #[test]
-fn nan_and_infinity_are_named_by_place() {
+fn nan_and_infinity_are_reported_with_row_and_column() {
     let nan = logits(array![[1.0, 2.0], [3.0, f32::NAN]]).unwrap_err();
     assert_eq!(nan, Error::NanScore { row: 1, column: 1 });
     let value = f64::INFINITY;
@@ -48,7 +48,7 @@ fn nan_and_infinity_are_named_by_place() {
 }
 
 #[test]
-fn the_first_bad_row_is_named_however_many_there_are() {
+fn the_first_of_many_bad_rows_is_reported() {
     let mut values = Array2::<f32>::zeros((5000, 3));
     for row in (1234..5000).step_by(7) {
         values[[row, 2]] = f32::NAN;
@@ -76,7 +76,7 @@ fn shapes_are_checked() {
 }
 
 #[test]
-fn masked_classes_are_fine_but_one_must_be_left() {
+fn masked_classes_are_valid_but_not_all_may_be_masked() {
     let masked = f32::NEG_INFINITY;
     assert!(logits(array![[masked, 1.0], [0.0, masked]]).is_ok());
     let none = logits(array![[0.0, 1.0, 2.0], [masked, masked, masked]]).unwrap_err();
@@ -155,8 +155,8 @@ fn plain_f32_logits_are_borrowed() {
 }
 
 #[test]
-fn conversions_keep_the_order_of_what_was_given() {
-    // Different as f64, equal as f32 without care.
+fn conversions_keep_the_order() {
+    // Different as f64, but equal if rounded to the nearest f32.
     let near = array![[1.0, 1.0 + 1e-12, 1.0 - 1e-12, 1.0]];
     let scores = Scores::new(ScoreKind::Logits, near.view()).unwrap();
     let row = scores.row(0);
@@ -197,7 +197,7 @@ fn labels_are_checked() {
     assert_eq!(Dataset::new(scores(), &[0_u8]).unwrap_err(), lengths);
     assert!(
         Dataset::new(scores(), &[0_usize, 0]).is_ok(),
-        "a class without labels is fine"
+        "a class without labels is valid"
     );
 }
 
@@ -230,7 +230,7 @@ fn weights_are_checked() {
 }
 
 #[test]
-fn messages_are_one_sentence_with_the_place() {
+fn messages_are_one_line_with_row_and_column() {
     let message = logits(array![[1.0, f32::NAN]]).unwrap_err().to_string();
     assert!(
         message.contains("row 0, column 1") && !message.contains('\n'),

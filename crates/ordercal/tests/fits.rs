@@ -1,4 +1,4 @@
-//! Fits against SciPy and scikit-learn: `tests/data/methods/make.py` writes what they find.
+//! Comparison of fits with SciPy and scikit-learn, whose results `tests/data/methods/make.py` writes.
 
 use ndarray::Array2;
 use ordercal::methods::Targets;
@@ -26,7 +26,7 @@ struct Case {
     maps: Vec<Map>,
 }
 
-/// What is found for one class against the rest.
+/// The results for one class against the rest.
 #[derive(Deserialize)]
 struct Map {
     isotonic: Vec<f64>,
@@ -79,8 +79,8 @@ fn objectives_are_no_worse_than_scipys() {
                 "{key}, {} classes: {ours} against {theirs}",
                 case.classes
             );
-            // Better than the minimum of a convex problem would be another problem. For ets theirs is
-            // the published two steps, which leave the temperature as it was.
+            // The problems are convex, so a smaller value would mean a different objective. The reference for ets is the
+            // published two-step fit, which does not adapt the temperature.
             assert!(key == "ets" || ours >= theirs - 5e-6, "{key}: {ours}");
         }
         let Model::Ts(ts) = Method::from_key("ts").unwrap().fit(&data).unwrap().model else {

@@ -1,9 +1,9 @@
-//! Imports go one way: a module uses only what stands before it in this list.
+//! Imports go one way: a module imports only from modules before it in a list.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The modules of the crate, each below those that may use it.
+/// The modules of the crate; each may import from those before it.
 const LAYERS: [&str; 20] = [
     "error", "rng", "watch", "math", "real", "rank", "data", "optim", "nn", "models", "methods",
     "combine", "registry", "metrics", "select", "compare", "curve", "diagnose", "kernels",
@@ -18,16 +18,16 @@ fn imports_go_one_way() {
     assert!(files.len() > 50, "{files:?}");
     let mut wrong = Vec::new();
     for file in files {
-        let place = file.strip_prefix(&source).expect("below src");
-        let module = place.components().next().expect("a name");
-        let module = module.as_os_str().to_str().expect("plain text");
+        let place = file.strip_prefix(&source).expect("a path below src");
+        let module = place.components().next().expect("a path component");
+        let module = module.as_os_str().to_str().expect("a UTF-8 name");
         let module = module.trim_end_matches(".rs");
         if module == "lib" {
             continue;
         }
         let layer = layer(module).unwrap_or_else(|| panic!("{module} is not in the list"));
         let text = fs::read_to_string(&file).expect("a source file");
-        // Tests may use whatever they need.
+        // Unit tests may import from any module.
         let code = text.split("#[cfg(test)]").next().expect("a first part");
         for used in code.lines().filter_map(imported) {
             if self::layer(used).is_none_or(|below| below > layer) {
@@ -46,7 +46,7 @@ fn imported(line: &str) -> Option<&str> {
     let path = line.strip_prefix("use crate::")?;
     let end = path.find(|c: char| !(c.is_alphanumeric() || c == '_'));
     let name = &path[..end.unwrap_or(path.len())];
-    // A group or a type of the crate's root says nothing of a module.
+    // A group, or a type of the crate's root, has no module name.
     (!name.is_empty() && name.chars().all(|c| c.is_lowercase() || c == '_')).then_some(name)
 }
 

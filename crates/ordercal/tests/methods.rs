@@ -1,6 +1,6 @@
-//! Methods as data, and what their fits report.
+//! Serialisation and validation of methods, and the reports of their fits.
 
-#![allow(clippy::float_cmp)] // Exact equality is what is promised.
+#![allow(clippy::float_cmp)] // Exact results are promised.
 
 use ndarray::Array2;
 use ordercal::methods::SPREAD_BOUNDS;
@@ -12,7 +12,7 @@ use ordercal::{
 use ordercal_testkit::rows::{overconfident, overconfident_data};
 
 #[test]
-fn a_method_survives_json() {
+fn methods_round_trip_through_json() {
     let projected = Method::all().into_iter().map(Method::keep_order);
     for method in Method::all().into_iter().chain(projected) {
         let json = serde_json::to_string(&method).unwrap();
@@ -40,7 +40,7 @@ fn a_method_survives_json() {
 }
 
 #[test]
-fn a_projection_is_named_after_what_it_projects() {
+fn the_key_of_a_projection_is_that_of_the_inner_method() {
     let given: Method = serde_json::from_str(r#"{"method": "sms+order", "lambda": 2.0}"#).unwrap();
     let expected = Ordered::new(Sms::default().with_lambda(2.0)).unwrap();
     assert_eq!(given, Method::from(expected));
@@ -85,7 +85,7 @@ fn unknown_keys_are_refused() {
 }
 
 #[test]
-fn hyperparameters_are_checked_before_anything_is_done() {
+fn hyperparameters_are_validated() {
     let data = overconfident_data(20, 3, 1);
     let adam = Adam::default();
     let bad: Vec<(&str, Method)> = vec![
@@ -135,7 +135,7 @@ fn hyperparameters_are_checked_before_anything_is_done() {
 }
 
 #[test]
-fn ts_finds_the_temperature_the_labels_were_drawn_with() {
+fn ts_recovers_the_temperature_of_the_labels() {
     let data = overconfident_data(20_000, 5, 2);
     let fitted = Method::from(Ts::default()).fit(&data).unwrap();
     let Model::Ts(ts) = &fitted.model else {
@@ -150,7 +150,7 @@ fn ts_finds_the_temperature_the_labels_were_drawn_with() {
     assert!(fitted.report.evaluations < 12, "{:?}", fitted.report);
 }
 
-/// Rows whose label is always, or never, the top score.
+/// Rows whose label always has the largest score, or always the smallest.
 fn one_sided(top: bool) -> Dataset<'static> {
     let (logits, _) = overconfident(500, 4, 3);
     let labels: Vec<u32> = logits
@@ -210,7 +210,7 @@ fn a_fit_does_not_depend_on_the_units_of_the_logits() {
             .unwrap();
         probs
     };
-    // log-softmax inputs are in units of their own; a shift by the mean is not.
+    // Log-softmax inputs depend on the units of the logits; centred ones are proportional to them.
     let centred = ordercal::InputKind::Centred;
     for method in [
         Method::from(Ts::default()),
@@ -228,7 +228,7 @@ fn a_fit_does_not_depend_on_the_units_of_the_logits() {
 
 #[test]
 fn families_fit_what_temperature_scaling_cannot() {
-    // The true map is kinked: confident rows are overconfident, others are not.
+    // The true map has a kink: only positive scores are overconfident.
     let (logits, _) = overconfident(4000, 5, 5);
     let mut rng = ordercal::Rng::new(6);
     let kinked = |v: f64| if v > 0.0 { 0.3 * v } else { v };
@@ -261,7 +261,7 @@ fn families_fit_what_temperature_scaling_cannot() {
 
 #[test]
 fn linear_methods_learn_a_bias_towards_a_class() {
-    // The last class is right more often than its scores say, which no order-preserving map can know.
+    // The last class is more frequent than its scores predict, which an order-preserving map can hardly correct.
     let (logits, _) = overconfident(3000, 4, 7);
     let mut rng = ordercal::Rng::new(8);
     let biased = |(class, v): (usize, &f32)| f64::from(*v) / 2.0 + [0.0, 0.0, 0.0, 1.5][class];
@@ -278,7 +278,7 @@ fn linear_methods_learn_a_bias_towards_a_class() {
         let free = nll(&Method::from_key(key).unwrap());
         let projected = nll(&Method::from_key(&format!("{key}+order")).unwrap());
         assert!(free < ts - 0.05, "{key}: {free} is no better than {ts}");
-        // What changes predictions is given back, and no more.
+        // The projection loses a part of the improvement.
         assert!(free <= projected && projected < ts, "{key}: {projected}");
     }
 }
@@ -294,7 +294,7 @@ fn separable_data_does_not_make_a_linear_map_diverge() {
                 .apply(data.scores(), ScoreKind::Logits)
                 .unwrap();
             let largest = logits.iter().fold(0.0_f64, |m, v| m.max(v.abs()));
-            // Unpenalised weights (vs, the diagonal of ms-odir) grow until the loss is gone, and stop there.
+            // Weights without a penalty (vs, the diagonal of ms-odir) grow until the loss is negligible.
             assert!(largest < 1e6, "{key}: {largest}");
             assert!(fitted.report.nll_after < 2.0, "{key}: {:?}", fitted.report);
         }

@@ -1,6 +1,6 @@
-//! Class-by-class methods: how zeros are smoothed, what is masked or missing, and binary problems.
+//! One-versus-rest methods: smoothing, masked classes, classes without labels, and binary problems.
 
-#![allow(clippy::float_cmp)] // Exact equality is what is promised.
+#![allow(clippy::float_cmp)] // Exact results are promised.
 
 use ndarray::{Array2, arr2};
 use ordercal::{Dataset, Fitted, Method, Model, ScoreKind, Scores};
@@ -14,10 +14,9 @@ fn fit(key: &str, logits: Array2<f32>, labels: &[u32]) -> Fitted {
     Method::from_key(key).unwrap().fit(&data).unwrap()
 }
 
-/// What curves say is 0 keeps a share 1/(n + 1) of the uniform distribution, so no label costs more than
-/// ln(K(n + 1)).
+/// The weight of the uniform distribution is 1/(n + 1), so the NLL of a row is at most ln(K(n + 1)).
 #[test]
-fn no_probability_is_below_its_share_of_the_uniform_distribution() {
+fn smoothing_bounds_every_probability_from_below() {
     let (rows, classes) = (400, 6);
     let floor = 1.0 / (f64::from(rows + 1) * classes as f64);
     let fresh = Scores::new(ScoreKind::Logits, overconfident(500, classes, 22).0).unwrap();
@@ -28,14 +27,14 @@ fn no_probability_is_below_its_share_of_the_uniform_distribution() {
         let smallest = probs.iter().copied().fold(1.0, f64::min);
         assert!(smallest >= floor * (1.0 - 1e-9), "{key}: {smallest}");
         if key == "isotonic" {
-            // There are zeros to smooth: the bound is reached.
+            // Some curves have the value 0, so the bound is reached.
             assert!(smallest < floor * (1.0 + 1e-9), "{key}: {smallest}");
         }
     }
 }
 
 #[test]
-fn smoothing_is_a_parameter() {
+fn the_smallest_probability_is_proportional_to_the_smoothing() {
     let (logits, labels) = overconfident(300, 4, 23);
     let smallest = |smoothing: f64| {
         let json = format!(r#"{{"method": "isotonic", "smoothing": {smoothing}}}"#);
@@ -49,7 +48,7 @@ fn smoothing_is_a_parameter() {
     assert!((smallest(3.0) / smallest(1.0) - 3.0).abs() < 1e-6);
 }
 
-/// A class that is never right says nothing of its own accord, and the NLL of one that turns up stays finite.
+/// The probability of a class without labels is small but positive, so the NLL of such a label is finite.
 #[test]
 fn a_class_without_labels_keeps_a_little_probability() {
     for key in KEYS {
@@ -64,14 +63,14 @@ fn a_class_without_labels_keeps_a_little_probability() {
     }
 }
 
-/// Rows in which a class is masked, or alone, do not teach its map anything.
+/// Rows in which a class is masked, or the only unmasked one, do not affect its map.
 #[test]
-fn settled_rows_are_left_out() {
+fn rows_with_one_unmasked_class_are_ignored() {
     for key in KEYS {
         let (logits, labels) = overconfident(300, 4, 25);
         let plain = fit(key, logits.clone(), &labels);
-        let settled = arr2(&[[f32::NEG_INFINITY, 7.0, f32::NEG_INFINITY, f32::NEG_INFINITY]; 50]);
-        let more = ndarray::concatenate(ndarray::Axis(0), &[logits.view(), settled.view()]);
+        let certain = arr2(&[[f32::NEG_INFINITY, 7.0, f32::NEG_INFINITY, f32::NEG_INFINITY]; 50]);
+        let more = ndarray::concatenate(ndarray::Axis(0), &[logits.view(), certain.view()]);
         let more_labels = [&labels[..], &[1; 50]].concat();
         let fuller = fit(key, more.unwrap(), &more_labels);
         match (&plain.model, &fuller.model) {
@@ -93,7 +92,7 @@ fn settled_rows_are_left_out() {
     }
 }
 
-/// Two classes are one problem: a single map, whose complement is the first class's probability.
+/// For two classes there is a single map, whose complement is the probability of the first class.
 #[test]
 fn binary_problems_have_one_map() {
     for key in KEYS {

@@ -1,4 +1,4 @@
-//! The promise, hammered on a million hostile rows; `cargo measure hammer` goes on from there.
+//! A stress test of the order on a million hostile rows; `cargo measure hammer` tries more.
 
 use ordercal_testkit::hammer;
 

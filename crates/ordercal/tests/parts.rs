@@ -1,4 +1,4 @@
-//! Models taken apart and built again: what a model file relies on.
+//! Validation of the parts from which models are built, as model files require.
 
 use ordercal::models::{
     Features, LinearModel, LinearParts, LogisticModel, LogisticParts, ModelParts, OrderedModel,

@@ -1,4 +1,4 @@
-//! Searches, fold ensembles and `auto` on data whose true map is known.
+//! Hyperparameter searches, fold ensembles and `auto`, on simulated data.
 
 use ndarray::Array2;
 use ordercal::select::{Effort, Folds, Search, search, space};
@@ -6,11 +6,11 @@ use ordercal::{
     Auto, AutoFree, Dataset, Error, Method, Model, Oi, Progress, Rng, ScoreKind, Scores, Ts,
     Unwatched,
 };
-use ordercal_testkit::promise::broken;
+use ordercal_testkit::promise::violation;
 use ordercal_testkit::rows::{hostile_matrix, overconfident_data};
 use std::ops::ControlFlow;
 
-/// Logits whose softmax is the truth: labels are drawn from it.
+/// Perfectly calibrated logits: labels are drawn from their softmax.
 fn perfect(rows: usize, classes: usize, seed: u64) -> Dataset<'static> {
     let mut rng = Rng::new(seed);
     let logits = Array2::from_shape_fn((rows, classes), |_| 2.0 * rng.normal() as f32);
@@ -35,7 +35,7 @@ fn nll(model: &Model, data: &Dataset<'_>) -> f64 {
 }
 
 #[test]
-fn auto_does_no_harm_to_what_is_calibrated() {
+fn auto_does_not_worsen_calibrated_scores() {
     for (classes, seed) in [(3, 1), (3, 2), (10, 3), (10, 4)] {
         let (calib, test) = (
             perfect(1500, classes, seed),
@@ -63,7 +63,7 @@ fn auto_does_no_harm_to_what_is_calibrated() {
 
 #[test]
 fn auto_beats_ts_where_a_temperature_is_not_enough() {
-    // Half of the classes are scored too high: one temperature cannot mend that, a class-wise map can.
+    // The scores of half of the classes are too large, which a single temperature cannot correct.
     let skew = |data: Dataset<'static>| {
         let mut scores = data.scores().view().to_owned();
         for (class, mut column) in scores.columns_mut().into_iter().enumerate() {
@@ -78,12 +78,12 @@ fn auto_beats_ts_where_a_temperature_is_not_enough() {
     let [ts, kept, changed] = [&ts, &auto, &free].map(|fitted| nll(&fitted.model, &test));
     assert!(kept < 0.995 * ts && changed < kept, "{ts} {kept} {changed}");
     assert!(auto.model.order_preserving() && !free.model.order_preserving());
-    let words = auto.report.notes.join(" ");
-    assert!(words.contains("mixture") && words.contains('%'), "{words}");
+    let notes = auto.report.notes.join(" ");
+    assert!(notes.contains("mixture") && notes.contains('%'), "{notes}");
 }
 
 #[test]
-fn too_few_rows_are_left_as_they_are() {
+fn auto_does_not_calibrate_with_too_few_rows() {
     for rows in [1, 2, 19] {
         let data = overconfident_data(rows, 4, 1);
         let fitted = Method::from(Auto::default()).fit(&data).unwrap();
@@ -118,13 +118,13 @@ fn fold_ensembles_are_the_average_and_keep_the_order() {
         let out: Array2<f32> = model.apply(&scores, kind).unwrap();
         for (row, input) in logits.rows().into_iter().enumerate() {
             let (input, output) = (input.to_vec(), out.row(row).to_vec());
-            assert_eq!(broken(&input, &output, kind), None, "row {row}");
+            assert_eq!(violation(&input, &output, kind), None, "row {row}");
         }
     }
 }
 
 #[test]
-fn the_whole_grid_and_the_quick_search_end_close_together() {
+fn grid_search_and_successive_halving_give_similar_results() {
     let data = overconfident_data(400, 4, 12);
     let method = Method::from_key("dir-odir").unwrap();
     let run = |effort| {
@@ -154,7 +154,7 @@ fn searches_are_repeatable_watched_and_cancelled() {
         search(&method, &data, &how, &stop).unwrap_err(),
         Error::Cancelled
     );
-    // Nothing to choose: one fit to all rows.
+    // Without hyperparameters to choose, the method is fitted once to all rows.
     let ts = Method::from(Ts::default());
     let plain = Search::default().with_effort(Effort::Paper);
     let found = search(&ts, &data, &plain, &Unwatched).unwrap();

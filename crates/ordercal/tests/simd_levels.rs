@@ -15,7 +15,7 @@ use ordercal_testkit::rows::overconfident_data;
 const RESULTS: &str = "ORDERCAL_TEST_RESULTS";
 /// A level that no processor has.
 const UNKNOWN: &str = "sse9";
-/// These only combine other methods, and take long without vector instructions.
+/// Methods that only combine others, and are slow without vector instructions.
 const COMBINED: [&str; 2] = ["auto", "auto-free"];
 
 fn run_at(level: &str, results: &Path) -> String {
@@ -41,7 +41,7 @@ fn all_levels_give_the_same_bytes() {
     assert_eq!(used[0], "level portable");
     let best = used[2];
     if best != "level avx512" {
-        // `used` then says so; there is nothing more to compare on this machine.
+        // The processor does not support AVX-512: a lower level is used.
         assert!(best == used[1] || best == used[0]);
     }
     for (level, text) in levels.iter().zip(&results) {
@@ -103,7 +103,7 @@ fn write_results(path: &Path) {
     std::fs::write(path, text).unwrap();
 }
 
-/// FNV-1a.
+/// The FNV-1a hash.
 fn hash(values: impl Iterator<Item = u64>) -> u64 {
     values.fold(0xcbf2_9ce4_8422_2325, |hash, value| {
         (hash ^ value).wrapping_mul(0x0000_0100_0000_01b3)

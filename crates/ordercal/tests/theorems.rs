@@ -1,6 +1,6 @@
-//! The paper's theorems, as far as examples can show them.
+//! The paper's theorems, checked on examples.
 
-#![allow(clippy::float_cmp)] // Exact equality is what is promised.
+#![allow(clippy::float_cmp)] // Exact results are promised.
 
 use ndarray::{Array1, Array2};
 use ordercal::models::{DiagModel, TsModel, Wiring};
@@ -48,7 +48,7 @@ fn theorem_1_any_such_w_keeps_the_order() {
         };
         let f = theorem_1(&x, &TieBreaker::by_index(), w);
         assert!(same_ranking(&x, &f), "{x:?} became {f:?}");
-        // Whatever the tie breaker, it is the same function.
+        // The function does not depend on the tie breaker.
         let mut priorities: Vec<u32> = (1..=classes as u32).collect();
         rng.shuffle(&mut priorities);
         let ties = TieBreaker::from_priorities(&priorities).unwrap();
@@ -60,8 +60,8 @@ fn theorem_1_any_such_w_keeps_the_order() {
 fn theorem_1_every_order_preserving_function_has_such_a_w() {
     let mut rng = Rng::new(2);
     // Order-preserving functions that were not built by the theorem.
-    type Function = fn(&[f64]) -> Vec<f64>;
-    let functions: [Function; 4] = [
+    type RowFunction = fn(&[f64]) -> Vec<f64>;
+    let functions: [RowFunction; 4] = [
         |x| x.iter().map(|v| 0.3 * v - 7.0).collect(),
         |x| x.iter().map(|v| v.powi(3) + v).collect(),
         |x| {
@@ -109,7 +109,7 @@ fn theorem_2_order_invariance_is_exact_for_ts_diag_and_oi() {
         let mut models = fitted(classes, 5);
         models.retain(|model| match model {
             Model::Network(network) => network.to_parts().wiring == Wiring::SortedToGaps,
-            // What is projected may know which class stands where.
+            // A projected model may treat classes differently.
             Model::Ordered(_) => false,
             _ => true,
         });
@@ -219,7 +219,8 @@ fn functions_are_continuous_across_ties() {
     }
 }
 
-/// The families in 64 bits with a smooth m and σ(a) = a², and with the sorting fixed if asked.
+/// f(x) = S(x)⁻¹ U w(x) in 64 bits, with a smooth m and w_i = σ(y_i − y_{i+1})·m_i. With `fixed`, that permutation is used
+/// instead of S(x).
 fn smooth(x: &Array1<f64>, fixed: Option<&[usize]>, sigma: fn(f64) -> f64) -> Array1<f64> {
     let n = x.len();
     let mut order: Vec<usize> = (0..n).collect();

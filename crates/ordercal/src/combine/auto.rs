@@ -14,7 +14,7 @@ use crate::data::{Dataset, Folds};
 use crate::error::{Error, Result};
 use crate::methods::listed::{Ts, Uncalibrated};
 use crate::methods::temperature::fit_beta;
-use crate::methods::Floor;
+use crate::methods::zeros::Floor;
 use crate::methods::{Calibrator, Describe, FitReport, Fitted};
 use crate::models::{ChainModel, MixtureModel, Model, OrderedModel, UncalibratedModel, apply};
 use crate::optim::StopReason;

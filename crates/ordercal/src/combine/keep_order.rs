@@ -1,4 +1,4 @@
-//! Projection onto the order of the scores: any method, any probabilities.
+//! The projection of a method, or of any probabilities, onto the order of the scores.
 
 use ndarray::{Array2, ArrayView2};
 use rayon::prelude::*;
@@ -15,10 +15,23 @@ use crate::watch::{Unwatched, Watch};
 
 /// A method made order-preserving: its models' probabilities are projected onto the order of the scores.
 ///
-/// Each row q of the inner model's probabilities becomes the closest distribution in KL(q‖p) that ranks
-/// the classes as the scores do ([`Projector`](crate::models::Projector)). Pooled classes would be tied, so a
-/// small share ([`SLIVER`](crate::models::SLIVER)) of the tempered input distribution softmax(βx) is mixed in:
-/// strict steps stay strict.
+/// Each row q of the inner model's probabilities is replaced by the distribution p that minimises KL(q‖p) among those that
+/// rank the classes as the scores do ([`Projector`](crate::models::Projector)). Pooled classes would be tied, so the
+/// distribution softmax(βx) is mixed in with a small weight s = [`SLIVER`](crate::models::SLIVER):
+/// (1 − s)·p + s·softmax(βx) ranks classes with different scores strictly. β is fitted by temperature scaling.
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::combine::KeepOrder;
+/// use ordercal::{Calibrator, Dataset, ScoreKind, Scores, Unwatched, Vs};
+///
+/// let scores = Scores::new(ScoreKind::Logits, array![[0.2_f32, 0.0], [0.0, 1.0], [0.1, 0.0]])?;
+/// let data = Dataset::new(scores, &[1, 1, 0])?;
+/// let fitted = KeepOrder(Vs::default()).fit(&data, &Unwatched)?;
+/// let probs: Vec<f64> = fitted.model.apply_row(&[0.2, 0.0], ScoreKind::Probs)?;
+/// assert!(probs[0] > probs[1]);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeepOrder<C>(pub C);
 
@@ -37,14 +50,14 @@ impl<C: Calibrator> Calibrator for KeepOrder<C> {
     }
 }
 
-/// Projects anyone's probabilities onto the order of the scores they were made from.
+/// Projects probabilities of any origin onto the order of the scores.
 ///
-/// `scores` and `probs` are N×K; β > 0 tempers the input distribution that keeps strict steps strict (the inverse
-/// temperature of a [`Ts`](crate::Ts) fit, or 1). The result ranks the classes of every row exactly as the scores
-/// do, ties included, in the float type asked for.
+/// `scores` and `probs` are N×K. β > 0 is the inverse temperature of the distribution that is mixed in (see [`KeepOrder`]):
+/// that of a [`Ts`](crate::Ts) fit, or 1. Rows of `probs` are normalised; a row of zeros becomes uniform. The result ranks
+/// the classes of every row exactly as the scores do, ties included, in the float type `T`.
 ///
 /// # Errors
-/// If the shapes differ, a probability is negative or NaN, or a row has none.
+/// If the shapes differ, β is not positive, or a probability is negative or not finite.
 ///
 /// ```
 /// use ndarray::array;
@@ -76,7 +89,7 @@ pub fn keep_order<T: Real>(
     }
     let classes = scores.classes();
     let mut results = Array2::<T>::default(expected);
-    let rows = results.as_slice_mut().expect("made row by row");
+    let rows = results.as_slice_mut().expect("a new array is contiguous");
     rows.par_chunks_mut(classes)
         .zip(scores.as_slice().par_chunks(classes))
         .enumerate()

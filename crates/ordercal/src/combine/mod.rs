@@ -1,6 +1,6 @@
-//! What is built from other methods and models: projections onto the order, and `auto`.
+//! Methods built from other methods: the projection onto the order of the scores, and `auto`.
 //!
-//! Nothing here knows [`crate::Method`]: members are any [`Calibrator`](crate::methods::Calibrator).
+//! They combine any [`Calibrator`](crate::methods::Calibrator) and do not depend on [`crate::Method`].
 
 mod auto;
 mod keep_order;

@@ -75,6 +75,11 @@ impl Folds {
         self.fold_of.len()
     }
 
+    /// The fold that a row belongs to.
+    pub(crate) fn fold_of(&self, row: usize) -> usize {
+        self.fold_of[row] as usize
+    }
+
     /// The rows of a fold, in ascending order.
     pub fn held_out(&self, fold: usize) -> Vec<usize> {
         self.which(|of| of as usize == fold)

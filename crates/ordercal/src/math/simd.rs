@@ -34,12 +34,12 @@ pub(crate) enum Level {
 }
 
 /// The level in use, and the value of the variable if it is not a level.
-struct Choice {
+struct LevelChoice {
     level: Level,
     unknown: Option<String>,
 }
 
-static CHOICE: OnceLock<Choice> = OnceLock::new();
+static CHOICE: OnceLock<LevelChoice> = OnceLock::new();
 
 impl Level {
     const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
@@ -78,13 +78,13 @@ impl Level {
 }
 
 #[inline]
-fn choice() -> &'static Choice {
+fn choice() -> &'static LevelChoice {
     CHOICE.get_or_init(|| choose(std::env::var(VARIABLE).ok().as_deref(), Level::detect()))
 }
 
-fn choose(value: Option<&str>, best: Level) -> Choice {
+fn choose(value: Option<&str>, best: Level) -> LevelChoice {
     let asked = Level::ALL.into_iter().find(|l| Some(l.key()) == value);
-    Choice {
+    LevelChoice {
         level: asked.map_or(best, |level| level.min(best)),
         unknown: value.filter(|_| asked.is_none()).map(str::to_owned),
     }

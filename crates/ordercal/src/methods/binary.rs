@@ -1,64 +1,66 @@
-//! Fitting one class against the rest: what class-by-class methods share.
+//! One-versus-rest fits: one binary problem per class.
 
 use rayon::prelude::*;
 
-use super::{FitReport, Fitted};
+use super::{FitReport, Fitted, check_positive};
 use crate::data::Dataset;
-use crate::error::{Error, Result};
-use crate::models::one_vs_rest::{log_odds, maps};
-use crate::models::{Model, apply};
+use crate::error::Result;
+use crate::models::one_vs_rest::{map_count, write_log_odds};
+use crate::models::{Model, apply, count_unmasked};
 use crate::optim::StopReason;
 use crate::watch::{Watch, report_progress};
 
-/// The class that a map is for.
+/// The class of a map.
 fn class_of(map: usize, classes: usize) -> usize {
     if classes == 2 { 1 } else { map }
 }
 
 /// One row of a class's binary problem.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Case {
+pub(crate) struct BinaryCase {
     pub log_odds: f64,
     pub weight: f64,
-    pub hit: bool,
+    /// Whether the label is the class.
+    pub positive: bool,
 }
 
-/// Fits a map for every class that needs one.
+/// Fits one map per class, or a single one for two classes.
 ///
-/// A class's cases are the rows that count and in which it is one of several possible classes: where it
-/// is masked, or alone, its probability is settled.
+/// The cases of a class are the rows of positive weight in which it is not masked and not the only unmasked class; otherwise
+/// its probability is 0 or 1 and does not depend on the map.
 pub(crate) fn fit_maps<M: Send>(
     data: &Dataset<'_>,
     nll_before: f64,
     watch: &dyn Watch,
-    fit: impl Fn(&[Case]) -> M + Sync,
+    fit: impl Fn(&[BinaryCase]) -> M + Sync,
 ) -> Result<Vec<M>> {
     let classes = data.classes();
-    let mut odds = vec![0.0; data.rows() * classes];
-    odds.par_chunks_mut(classes)
+    let mut log_odds = vec![0.0; data.rows() * classes];
+    log_odds
+        .par_chunks_mut(classes)
         .zip(data.scores().as_slice().par_chunks(classes))
-        .for_each(|(odds, scores)| log_odds(scores, odds));
-    let alone: Vec<bool> = data
+        .for_each(|(log_odds, scores)| write_log_odds(scores, log_odds));
+    let one_unmasked: Vec<bool> = data
         .scores()
         .as_slice()
         .par_chunks(classes)
-        .map(|scores| scores.iter().filter(|s| **s > f32::NEG_INFINITY).count() < 2)
+        .map(|scores| count_unmasked(scores) < 2)
         .collect();
-    let cases = |class: usize| -> Vec<Case> {
+    let cases = |class: usize| -> Vec<BinaryCase> {
         let rows = (0..data.rows()).filter(|&row| {
-            let possible = odds[row * classes + class] > f64::NEG_INFINITY;
-            possible && !alone[row] && data.weight(row) > 0.0
+            let unmasked = log_odds[row * classes + class] > f64::NEG_INFINITY;
+            unmasked && !one_unmasked[row] && data.weight(row) > 0.0
         });
-        let case = |row: usize| Case {
-            log_odds: odds[row * classes + class],
+        let case = |row: usize| BinaryCase {
+            log_odds: log_odds[row * classes + class],
             weight: data.weight(row),
-            hit: data.labels()[row] as usize == class,
+            positive: data.labels()[row] as usize == class,
         };
         rows.map(case).collect()
     };
-    // In groups, so that a fit can be watched and cancelled.
+    // In groups of classes, so that progress is reported and the fit can be cancelled.
     const GROUP: usize = 32;
-    let count = maps(classes);
+    let count = map_count(classes);
     let mut fitted = Vec::with_capacity(count);
     while fitted.len() < count {
         report_progress(watch, fitted.len(), count, nll_before)?;
@@ -72,17 +74,17 @@ pub(crate) fn fit_maps<M: Send>(
     Ok(fitted)
 }
 
-/// The share of the uniform distribution after n rows: smoothing/(n + 1), at most all of it.
-pub(crate) fn share(smoothing: f64, data: &Dataset<'_>) -> f64 {
+/// The weight of the uniform distribution in a model's result: smoothing/(n + 1) for n rows, at most 1.
+pub(crate) fn uniform_weight(smoothing: f64, data: &Dataset<'_>) -> f64 {
     (smoothing / (data.total_weight() + 1.0)).min(1.0)
 }
 
-/// A fitted model whose fit had no loss of its own.
+/// A fitted model with its report. The classes have no common loss, so the report has the mean NLL in its place.
 pub(crate) fn fitted(model: impl Into<Model>, data: &Dataset<'_>, nll_before: f64) -> Fitted {
     let model = model.into();
     let nll = apply::mean_nll(&model, data);
     let report = FitReport {
-        iterations: maps(data.classes()),
+        iterations: map_count(data.classes()),
         evaluations: 2,
         loss: nll,
         nll_before,
@@ -93,10 +95,7 @@ pub(crate) fn fitted(model: impl Into<Model>, data: &Dataset<'_>, nll_before: f6
     Fitted { model, report }
 }
 
-/// Checks a smoothing: without any, a single label on a probability of 0 has an infinite NLL.
+/// Checks a smoothing. It must be positive, because a label of probability 0 has an infinite NLL.
 pub(crate) fn check_smoothing(value: f64) -> Result<()> {
-    if value > 0.0 && value.is_finite() {
-        return Ok(());
-    }
-    Err(Error::invalid("smoothing", value, "a positive number"))
+    check_positive("smoothing", value)
 }

@@ -1,4 +1,4 @@
-//! What a method is: hyperparameters that know how to fit, and what they say about themselves.
+//! The traits of a method: [`Calibrator`] fits a model, `Describe` holds what the registry needs to know.
 
 use std::fmt;
 
@@ -11,16 +11,16 @@ use crate::models::{Model, UncalibratedModel, apply};
 use crate::optim::StopReason;
 use crate::watch::Watch;
 
-/// Hyperparameters that know how to fit a [`Model`] to data: what you implement to bring a method of your own.
+/// A calibration method: hyperparameters that can fit a [`Model`] to data. Implement it for a method of your own.
 ///
-/// With [`Method::custom`](crate::Method::custom) it can be compared with the others, searched over folds and
-/// projected onto the order of the scores.
+/// [`Method::custom`](crate::Method::custom) makes a [`Method`](crate::Method) of it, which can be compared with the others,
+/// averaged over folds and projected onto the order of the scores.
 ///
 /// ```
 /// use ndarray::array;
 /// use ordercal::prelude::*;
 ///
-/// /// Predicts how often each class occurred, whatever the scores.
+/// /// Predicts the class frequencies, independently of the scores.
 /// struct ClassFrequencies;
 /// struct Frequencies(Vec<f64>);
 ///
@@ -50,18 +50,17 @@ use crate::watch::Watch;
 /// let free = method.fit(&data)?.model;
 /// let probs: Vec<f64> = free.apply_row(&[0.0, 3.0], ScoreKind::Probs)?;
 /// assert!(probs[0] > probs[1]);
-/// // Projected, it predicts what the scores predict.
+/// // The projection has the same prediction as the scores.
 /// let kept = method.keep_order().fit(&data)?.model;
 /// let probs: Vec<f64> = kept.apply_row(&[0.0, 3.0], ScoreKind::Probs)?;
 /// assert!(probs[1] > probs[0]);
 /// # Ok::<(), ordercal::Error>(())
 /// ```
 pub trait Calibrator: Send + Sync {
-    /// Learns a model from data, and tells `watch` how it goes
-    /// ([`report_progress`](crate::report_progress)).
+    /// Fits a model to data and reports the progress to `watch` ([`report_progress`](crate::report_progress)).
     ///
     /// # Errors
-    /// If a hyperparameter is out of range, or `watch` asked to stop.
+    /// If a hyperparameter is out of range, or `watch` cancels the fit.
     fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted>;
 
     /// Checks every hyperparameter.
@@ -73,30 +72,30 @@ pub trait Calibrator: Send + Sync {
     }
 }
 
-/// What a method in the table says about itself, beside its line there.
+/// The properties of a built-in method that are not in the table.
 pub(crate) trait Describe:
     Calibrator + Default + Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned
 {
-    /// What it learns, in a few words, for help texts and tables.
+    /// What the method learns, in a few words, for help texts and tables.
     const BRIEF: &'static str;
-    /// The name of its class in Python.
+    /// The name of the method's class in Python.
     const PYTHON_CLASS: &'static str;
-    /// Whether every step of the fit sees all rows, so that their order cannot matter and a weight of 2 is
-    /// the same as a repeated row.
+    /// Whether every iteration of the fit uses all rows. Then the order of the rows does not matter, and a weight of 2 is
+    /// equivalent to a repeated row.
     const FULL_BATCH: bool = true;
-    /// Whether it divides the rows into folds by itself, so that a search has none to add.
+    /// Whether the fit itself divides the rows into folds, so that a search does not.
     const OWN_FOLDS: bool = false;
 
     /// Whether it reads scores as logarithms of probabilities, so that a probability of zero needs a floor
     /// ([`zeros`](super::zeros)).
     const READS_LOGARITHMS: bool = false;
 
-    /// The settings that a search tries; the method as it is if there is nothing to choose.
+    /// The candidates of a hyperparameter search; only the method itself if there is nothing to choose.
     fn space(&self, _classes: usize) -> Vec<Self> {
         vec![self.clone()]
     }
 
-    /// The same with a tenth of the work or less, to see which settings are hopeless.
+    /// The same method with at most a tenth of the work, for the first round of successive halving.
     fn cheaper(&self) -> Self {
         self.clone()
     }
@@ -107,12 +106,12 @@ pub(crate) trait Describe:
 pub struct Fitted {
     /// The fitted model.
     pub model: Model,
-    /// How the fit went.
+    /// The report of the fit.
     pub report: FitReport,
 }
 
 impl Fitted {
-    /// A model with a report that says no more than its NLL on `data` before and after.
+    /// A model with a report that holds its mean NLL on `data` before and after, and no other information on the fit.
     pub fn measured(model: Model, data: &Dataset<'_>) -> Self {
         let nll_after = apply::mean_nll(&model, data);
         let report = FitReport {
@@ -128,29 +127,29 @@ impl Fitted {
     }
 }
 
-/// The mean NLL of the scores as they are.
+/// The mean NLL of the uncalibrated scores.
 pub(crate) fn uncalibrated_nll(data: &Dataset<'_>) -> f64 {
-    let identity = UncalibratedModel::new(data.classes()).expect("data has two classes or more");
+    let identity = UncalibratedModel::new(data.classes()).expect("data have at least two classes");
     apply::mean_nll(&identity, data)
 }
 
-/// What a fit did.
+/// The report of a fit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct FitReport {
-    /// Steps of the optimiser; epochs for mini-batch training; fits for methods that combine others.
+    /// Iterations of the optimiser; epochs of mini-batch training; fits for methods that combine others.
     pub iterations: usize,
     /// Passes over the calibration data, or the equivalent in mini-batches.
     pub evaluations: usize,
-    /// What was minimised, at the end: mean NLL plus penalties.
+    /// The final value of the objective: mean NLL plus penalties.
     pub loss: f64,
-    /// Mean NLL on the calibration data before.
+    /// The mean NLL of the uncalibrated scores on the calibration data.
     pub nll_before: f64,
-    /// Mean NLL on the calibration data after.
+    /// The mean NLL of the model on the calibration data.
     pub nll_after: f64,
-    /// Why the fit ended.
+    /// The reason for which the fit ended.
     pub stop: StopReason,
-    /// What the method has to say about its model, a sentence each.
+    /// Remarks on the model for the user, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }

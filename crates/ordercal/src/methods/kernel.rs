@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::linear::check_weight;
+use super::check::check_non_negative;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::math::gemm::{Matrix, multiply, multiply_add};
@@ -58,7 +58,7 @@ const PIECE: usize = 512;
 
 impl Calibrator for Kernel {
     fn validate(&self) -> Result<()> {
-        check_weight("lambda", self.lambda)?;
+        check_non_negative("lambda", self.lambda)?;
         if self.centres == 0 {
             return Err(Error::invalid("centres", self.centres, "at least 1"));
         }

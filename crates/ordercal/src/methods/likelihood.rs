@@ -1,4 +1,4 @@
-//! The likelihood of a temperature: mean NLL as a function of β, with its derivatives.
+//! The mean NLL of softmax(βx) as a function of the inverse temperature β, with its derivatives.
 
 use rayon::prelude::*;
 
@@ -11,12 +11,13 @@ use crate::optim::scalar::Local;
 
 /// Rows per partial sum; fixed, so that sums do not depend on the number of threads.
 const ROWS: usize = 256;
+/// Elements of a vector.
 const LANES: usize = 16;
 
-/// The mean NLL of data as a function of β.
+/// The mean NLL of softmax(βx) on the data, as a function of β.
 pub(crate) struct Likelihood<'a> {
     data: &'a Dataset<'a>,
-    /// Short rows, turned on their side.
+    /// The transposed scores, for short rows.
     tiles: Option<Tiles>,
 }
 
@@ -49,26 +50,29 @@ impl<'a> Likelihood<'a> {
     }
 }
 
-/// The mean NLL at a temperature of 1.
+/// The mean NLL of the uncalibrated scores (β = 1), in 32 bits.
 pub(crate) fn plain_nll(data: &Dataset<'_>) -> f64 {
     Likelihood::new(data).at(1.0).value
 }
 
-/// Rows below this are turned on their side: a vector holds one class of many rows.
+/// Rows with fewer classes are transposed, so that a vector holds one class of several rows.
 const SHORT: usize = 24;
-/// Below this many scores, another thread would wake up too late to be of use.
-const WORTH_SHARING: usize = 1 << 17;
+/// Below this number of scores, starting threads takes longer than the work.
+const MIN_PARALLEL: usize = 1 << 17;
 
-/// Scores less the largest of their row, 16 rows to a tile, class by class. They are the same for every β.
+/// Scores minus the maximum of their row, z = x − max, which do not depend on β.
+///
+/// Transposed in tiles of 16 rows: the first class of the 16 rows, then the second, and so on.
 struct Tiles {
     classes: usize,
     z: Vec<f32>,
+    /// z of each row's label.
     label_z: Vec<f64>,
-    /// 0 for rows that only fill the last tile.
+    /// The weight of each row; 0 for the padding of the last tile.
     weights: Vec<f64>,
 }
 
-/// A tile with what is known of its rows' labels, and their weights.
+/// The z of a tile, and `label_z` and `weights` of its rows.
 type TileMut<'a> = ((&'a mut [f32], &'a mut [f64]), &'a mut [f64]);
 
 impl Tiles {
@@ -84,7 +88,7 @@ impl Tiles {
                 let scores = data.scores().row(row);
                 let top = softmax::top(scores);
                 for (class, &score) in scores.iter().enumerate() {
-                    // Masked classes weigh nothing, but 0 · −∞ would.
+                    // Finite for masked classes: their exponential is 0, and 0 · −∞ would be NaN.
                     tile[class * LANES + lane] = (score - top).max(f32::MIN);
                 }
                 let label = data.labels()[row] as usize;
@@ -93,7 +97,7 @@ impl Tiles {
             }
         };
         let cells = LANES * classes;
-        if z.len() < WORTH_SHARING {
+        if z.len() < MIN_PARALLEL {
             let tiles = z.chunks_mut(cells).zip(label_z.chunks_mut(LANES));
             let tiles = tiles.zip(weights.chunks_mut(LANES));
             tiles.enumerate().for_each(fill);
@@ -110,13 +114,13 @@ impl Tiles {
         }
     }
 
-    /// The summed NLL and its derivatives, in parts.
+    /// Partial sums of the NLL and its two derivatives over the rows.
     fn sums(&self, beta: f32) -> Vec<[f64; 3]> {
         let part = |(z, (label_z, weights)): (&[f32], (&[f64], &[f64]))| {
             tiles_nll(z, self.classes, beta, label_z, weights)
         };
         let cells = ROWS * self.classes;
-        if self.z.len() < WORTH_SHARING {
+        if self.z.len() < MIN_PARALLEL {
             let rows = self.label_z.chunks(ROWS).zip(self.weights.chunks(ROWS));
             self.z.chunks(cells).zip(rows).map(part).collect()
         } else {
@@ -128,7 +132,7 @@ impl Tiles {
 }
 
 vectorized! {
-    /// [`rows_nll`] of whole tiles.
+    /// [`rows_nll`] for tiles.
     fn tiles_nll(z: &[f32], classes: usize, beta: f32, label_z: &[f64], weights: &[f64]) -> [f64; 3] {
         let mut sums = [[0.0_f64; LANES]; 3];
         let rows = label_z.chunks_exact(LANES).zip(weights.chunks_exact(LANES));
@@ -159,7 +163,7 @@ vectorized! {
     }
 }
 
-/// The summed NLL at β with its first two derivatives in β, in parts.
+/// Partial sums of the NLL and its two derivatives over rows that are not transposed.
 fn long_rows(data: &Dataset<'_>, beta: f64) -> Vec<[f64; 3]> {
     let classes = data.classes();
     let group = softmax::group(classes);
@@ -229,9 +233,10 @@ fn moments(z: &[f32], e: &[f32]) -> [f64; 3] {
 }
 
 vectorized! {
-    /// The NLL of some rows at β and its derivatives, all summed over the rows with their weights (1 if there
-    /// are none): with z = x − max and e = e^(βz), they are ln Σe − βz_y, the mean of z less z_y, and the
-    /// variance of z, both under p = e/Σe. `z` and `e` have room for all rows.
+    /// The weighted sums of the NLL and its first two derivatives in β over some rows (weight 1 if `weights` is empty).
+    ///
+    /// With z = x − max, e = e^(βz) and the label y, they are ln Σe − βz_y, E[z] − z_y and Var[z], where the
+    /// expectations are under p = e/Σe. `z` and `e` are scratch for all rows.
     fn rows_nll(
         scores: &[f32],
         beta: f32,
@@ -246,11 +251,11 @@ vectorized! {
         for (scores, z) in scores.chunks_exact(classes).zip(z.chunks_exact_mut(classes)) {
             let top = softmax::top(scores);
             for (z, &score) in z.iter_mut().zip(scores) {
-                // Masked classes weigh nothing, but 0 · −∞ would.
+                // Finite for masked classes: their exponential is 0, and 0 · −∞ would be NaN.
                 *z = (score - top).max(f32::MIN);
             }
         }
-        // All rows at once, so that short ones fill the vectors, too.
+        // In one loop over all rows, so that rows shorter than a vector are vectorised too.
         for (e, &z) in e.iter_mut().zip(&*z) {
             *e = exp_f32(beta * z);
         }
@@ -272,7 +277,7 @@ vectorized! {
     }
 }
 
-/// One row of that, without a weight.
+/// [`rows_nll`] for a single row of weight 1.
 pub(crate) fn row_nll(
     scores: &[f32],
     beta: f32,
@@ -283,13 +288,13 @@ pub(crate) fn row_nll(
     rows_nll(scores, beta, &[label as u32], &[], z, e)
 }
 
-/// The median, over the rows that count and are not flat, of the largest score less the mean of the possible ones;
-/// 0 if all are flat. A median, because a single wild row must not move the bounds.
+/// The spread of the scores: the median, over the rows of positive weight that are not constant, of the largest score minus
+/// the mean of the unmasked ones; 0 if all rows are constant. The median is robust against outliers.
 pub(crate) fn spread(data: &Dataset<'_>) -> f64 {
     let classes = data.classes();
     let mut spreads: Vec<f64> = vec![0.0; data.rows()];
     let scores = data.scores().as_slice();
-    if scores.len() < WORTH_SHARING {
+    if scores.len() < MIN_PARALLEL {
         row_spreads(scores, classes, &mut spreads);
     } else {
         spreads
@@ -310,7 +315,7 @@ pub(crate) fn spread(data: &Dataset<'_>) -> f64 {
 }
 
 vectorized! {
-    /// The largest score of each row less the mean of the possible ones.
+    /// The largest score of each row minus the mean of the unmasked ones.
     fn row_spreads(scores: &[f32], classes: usize, spreads: &mut [f64]) {
         for (scores, spread) in scores.chunks_exact(classes).zip(spreads) {
             let possible = |score: f32| score > f32::NEG_INFINITY;
@@ -374,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn all_rows_are_the_sum_of_single_ones() {
+    fn the_mean_over_all_rows_agrees_with_single_rows() {
         let mut rng = Rng::new(42);
         for classes in [2, 3, 10, 23, 24, 40] {
             for rows in [1, 15, 16, 37, 600] {

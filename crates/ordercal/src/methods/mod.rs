@@ -1,9 +1,10 @@
-//! The methods: one file each, in folders by family, and what they share when they fit.
+//! The calibration methods, one file each in folders by family, and the fitting code that they share.
 //!
-//! `table.rs` lists them; [`crate::Method`] is made from that list.
+//! `table.rs` lists them; [`crate::Method`] is generated from that table.
 
 pub(crate) mod binary;
 mod calibrator;
+mod check;
 pub(crate) mod kernel;
 pub(crate) mod likelihood;
 mod linear;
@@ -16,13 +17,14 @@ pub(crate) mod zeros;
 
 pub use calibrator::{Calibrator, FitReport, Fitted};
 pub(crate) use calibrator::{Describe, uncalibrated_nll};
+pub(crate) use check::{check_non_negative, check_positive};
 pub use network::{oi::OrderInvariant, op::OrderPreserving, unconstrained::NoConstraint};
 pub use networks::{Family, Network};
 pub use one_vs_rest::{histogram::BinLayout, isotonic::BlockLines};
 pub use regression::Targets;
 pub use temperature::SPREAD_BOUNDS;
 
-/// Declares the file of every method, and takes its type from there.
+/// Declares the module of every method in the table.
 macro_rules! declare_modules {
     (
         $($family:ident { $($file:ident::$type:ident $key:literal $promise:ident;)* })*
@@ -32,7 +34,7 @@ macro_rules! declare_modules {
             $(pub(crate) mod $file;)*
         })*
 
-        /// The types of the table.
+        /// The types of the methods in the table.
         pub(crate) mod listed {
             $($(pub use super::$family::$file::$type;)*)*
         }

@@ -1,4 +1,4 @@
-//! What `oi`, `op` and `unconstrained` share: their hyperparameters, their fit and their model.
+//! The hyperparameters and the fit of `oi`, `op` and `unconstrained`, which differ in the wiring of their network.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,9 +7,9 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::data::Dataset;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::methods::temperature::fit_beta;
-use crate::methods::{Calibrator, Describe, FitReport, Fitted};
+use crate::methods::{Calibrator, Describe, FitReport, Fitted, check_non_negative};
 use crate::models::{NetworkModel, Wiring, check_hidden};
 use crate::nn::input::{InputKind, Inputs};
 use crate::nn::loss::{FreeTargets, Head, NetworkLoss, SortedTargets};
@@ -19,36 +19,47 @@ use crate::optim::{EarlyStopping, Optimizer};
 use crate::rank::Sorter;
 use crate::watch::{Unwatched, Watch};
 
-/// What sets the three network families apart.
+/// A network family: the differences between `oi`, `op` and `unconstrained`.
 pub trait Family: fmt::Debug + Clone + PartialEq + Default + Send + Sync + 'static {
-    /// What the network reads and what its outputs mean.
+    /// The inputs of the network and the meaning of its outputs.
     const WIRING: Wiring;
-    /// What it learns, in a few words.
+    /// What the method learns, in a few words.
     const BRIEF: &'static str;
-    /// The name of its class in Python.
+    /// The name of the method's class in Python.
     const PYTHON_CLASS: &'static str;
 
     /// The family's default hyperparameters.
     fn defaults() -> Network<Self>;
 }
 
-/// Hyperparameters of a network family; [`Oi`](crate::Oi), [`Op`](crate::Op) and
-/// [`Unconstrained`](crate::Unconstrained) are this type with their own defaults.
+/// The hyperparameters of a network method: [`Oi`](crate::Oi), [`Op`](crate::Op) or
+/// [`Unconstrained`](crate::Unconstrained), each with its own defaults.
+///
+/// The fit minimises the weighted mean NLL + λ/2 ‖θ‖² over the parameters θ of a multi-layer perceptron with K inputs and K
+/// outputs. It starts at temperature scaling, and is reproducible for a given seed.
+///
+/// ```
+/// use ordercal::Oi;
+/// use ordercal::optim::Adam;
+///
+/// let method = Oi::default().with_hidden(&[20, 20]).with_optimizer(Adam::default().with_epochs(5));
+/// assert_eq!(method.hidden, [20, 20]);
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, bound = "")]
 #[non_exhaustive]
 pub struct Network<F: Family> {
-    /// Units of each hidden layer.
+    /// The number of units of each hidden layer.
     pub hidden: Vec<usize>,
-    /// λ: the weight of the penalty λ/2 ‖θ‖² on all weights and biases.
+    /// λ ≥ 0, the weight of the penalty λ/2 ‖θ‖² on all weights and biases.
     pub lambda: f64,
-    /// The shift of a row before the network reads it.
+    /// The shift that is subtracted from a row before it enters the network.
     pub input: InputKind,
-    /// How the network is trained.
+    /// The optimiser and its settings.
     pub optimizer: Optimizer,
-    /// Whether to stop early, by a held-out part of the rows.
+    /// Early stopping by the loss on held-out rows; `None` to train on all rows to the end.
     pub early_stopping: Option<EarlyStopping>,
-    /// The seed of the initial weights and of the order of the rows.
+    /// The seed of the initial weights, the mini-batches and the held-out rows.
     pub seed: u64,
     #[serde(skip)]
     pub(crate) family: PhantomData<F>,
@@ -61,7 +72,7 @@ impl<F: Family> Default for Network<F> {
 }
 
 impl<F: Family> Network<F> {
-    /// Sets the units of each hidden layer.
+    /// Sets the number of units of each hidden layer.
     #[must_use]
     pub fn with_hidden(mut self, hidden: &[usize]) -> Self {
         self.hidden = hidden.to_vec();
@@ -75,21 +86,21 @@ impl<F: Family> Network<F> {
         self
     }
 
-    /// Sets the shift of a row before the network reads it.
+    /// Sets the shift that is subtracted from a row before it enters the network.
     #[must_use]
     pub fn with_input(mut self, input: InputKind) -> Self {
         self.input = input;
         self
     }
 
-    /// Sets how the network is trained.
+    /// Sets the optimiser.
     #[must_use]
     pub fn with_optimizer(mut self, optimizer: impl Into<Optimizer>) -> Self {
         self.optimizer = optimizer.into();
         self
     }
 
-    /// Holds out a part of the rows and stops when the loss there no longer improves.
+    /// Enables early stopping by the loss on held-out rows.
     #[must_use]
     pub fn with_early_stopping(mut self, early_stopping: EarlyStopping) -> Self {
         self.early_stopping = Some(early_stopping);
@@ -107,7 +118,7 @@ impl<F: Family> Network<F> {
 impl<F: Family> Calibrator for Network<F> {
     fn validate(&self) -> Result<()> {
         check_hidden(&self.hidden)?;
-        check_lambda(self.lambda)?;
+        check_non_negative("lambda", self.lambda)?;
         self.optimizer.validate()?;
         self.early_stopping
             .as_ref()
@@ -117,11 +128,11 @@ impl<F: Family> Calibrator for Network<F> {
     fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
         self.validate()?;
         let (beta, start) = fit_beta(data, &Unwatched)?;
-        let prepared = Prepared::new(data, self.input);
+        let sorted = SortedData::new(data, self.input);
         let classes = data.classes();
         let shape = Shape::new(classes, &self.hidden, classes);
-        let inputs = prepared.inputs.clone();
-        let loss = prepared.into_loss(data, F::WIRING, shape.clone(), beta);
+        let inputs = sorted.inputs.clone();
+        let loss = sorted.into_loss(data, F::WIRING, shape.clone(), beta);
         let trained = train(
             &loss,
             &self.optimizer,
@@ -153,26 +164,16 @@ impl<F: Family> Calibrator for Network<F> {
     }
 }
 
-pub(crate) fn check_lambda(lambda: f64) -> Result<()> {
-    if lambda >= 0.0 && lambda.is_finite() {
-        return Ok(());
-    }
-    Err(Error::invalid(
-        "lambda",
-        lambda,
-        "a finite number, 0 or more",
-    ))
-}
-
-/// Widths of hidden layers for up to 100 classes, and for more; the paper's.
+/// The paper's search space: widths of hidden layers for up to 100 classes.
 const WIDTHS: [usize; 7] = [1, 2, 10, 20, 50, 100, 150];
+/// The paper's search space: widths of hidden layers for more than 100 classes.
 const WIDTHS_OF_MANY_CLASSES: [usize; 7] = [2, 10, 20, 50, 100, 150, 500];
-/// Depths of networks; the paper's.
+/// The paper's search space: numbers of hidden layers.
 const DEPTHS: [usize; 3] = [1, 2, 3];
-/// Weights of the L2 penalty, which shrinks a network to temperature scaling.
+/// The weights of the L2 penalty that a search tries. The penalty shrinks a network to temperature scaling.
 const LAMBDAS: [f64; 3] = [1e-4, 1e-3, 1e-2];
 
-/// The hidden layers that a search tries: 1 to 3 of equal width.
+/// The hidden layers that a search tries: 1 to 3 layers of equal width.
 pub(crate) fn layers(classes: usize) -> impl Iterator<Item = Vec<usize>> {
     let widths = if classes > 100 {
         WIDTHS_OF_MANY_CLASSES
@@ -188,7 +189,7 @@ impl<F: Family> Describe for Network<F> {
     const BRIEF: &'static str = F::BRIEF;
     const PYTHON_CLASS: &'static str = F::PYTHON_CLASS;
     const READS_LOGARITHMS: bool = true;
-    // The optimiser draws mini-batches.
+    // Adam uses mini-batches.
     const FULL_BATCH: bool = false;
 
     fn space(&self, classes: usize) -> Vec<Self> {
@@ -210,16 +211,18 @@ impl<F: Family> Describe for Network<F> {
     }
 }
 
-/// The data in sorted space, made once per fit.
-struct Prepared {
+/// The data with each row sorted in descending order, computed once per fit.
+struct SortedData {
     inputs: Inputs,
-    /// Sorted inputs, N×K; masked classes stand at the end and repeat the row's smallest input.
+    /// Sorted network inputs, N×K. Masked classes are last and have the smallest input of their row.
     sorted: Vec<f32>,
+    /// The sorted classes of each row, N×K.
     order: Vec<u32>,
-    possible: Vec<u32>,
+    /// The number of unmasked classes of each row.
+    unmasked: Vec<u32>,
 }
 
-impl Prepared {
+impl SortedData {
     fn new(data: &Dataset<'_>, kind: InputKind) -> Self {
         let classes = data.classes();
         let scores = data.scores().as_slice();
@@ -238,31 +241,32 @@ impl Prepared {
                 }
             },
         );
-        let possible: Vec<u32> = sorted
+        let unmasked: Vec<u32> = sorted
             .chunks_exact(classes)
             .map(|y| y.partition_point(|&s| s > f32::NEG_INFINITY) as u32)
             .collect();
-        let rows = sorted.chunks_exact(classes).zip(&possible);
+        let rows = sorted.chunks_exact(classes).zip(&unmasked);
         let inputs = Inputs::learn(kind, rows.map(|(y, &n)| &y[..n as usize]));
         sorted
             .par_chunks_mut(classes)
-            .zip(&possible)
+            .zip(&unmasked)
             .for_each(|(y, &n)| {
-                let (real, masked) = y.split_at_mut(n as usize);
-                let shift = kind.shift(real);
-                for y in real.iter_mut() {
+                let (unmasked, masked) = y.split_at_mut(n as usize);
+                let shift = kind.shift(unmasked);
+                for y in unmasked.iter_mut() {
                     *y = inputs.value(*y, shift);
                 }
-                masked.fill(real[real.len() - 1]);
+                masked.fill(unmasked[unmasked.len() - 1]);
             });
         Self {
             inputs,
             sorted,
             order,
-            possible,
+            unmasked,
         }
     }
 
+    /// The loss of a network with the given wiring.
     fn into_loss(self, data: &Dataset<'_>, wiring: Wiring, shape: Shape, beta: f64) -> NetworkLoss {
         let classes = data.classes();
         let mean_weight = data.total_weight() / data.rows() as f64;
@@ -285,7 +289,7 @@ impl Prepared {
         let label_ranks = || {
             let rows = self.order.chunks_exact(classes).zip(data.labels());
             let rank = |(order, label): (&[u32], &u32)| order.iter().position(|c| c == label);
-            rows.map(|row| rank(row).expect("a label is a class") as u32)
+            rows.map(|row| rank(row).expect("every label is a class") as u32)
                 .collect()
         };
         let (inputs, head) = match wiring {
@@ -300,7 +304,7 @@ impl Prepared {
                     sorted,
                     unit: (self.inputs.scale * beta) as f32,
                     label_ranks,
-                    possible: self.possible,
+                    possible: self.unmasked,
                 });
                 (inputs, head)
             }

@@ -1,33 +1,34 @@
-//! The cases of a class by probability: what methods that count look at.
+//! The cases of a binary problem, grouped by probability: the input of methods that count.
 
-use super::binary::Case;
+use super::binary::BinaryCase;
 use crate::models::one_vs_rest::logistic;
 
-/// All cases with one probability.
+/// All cases with the same probability.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Point {
+    /// The probability.
     pub x: f64,
+    /// The total weight of the cases.
     pub weight: f64,
-    /// The weight of the hits among them.
-    pub hits: f64,
+    /// The weight of the positive cases.
+    pub positives: f64,
 }
 
-/// A class's cases by ascending probability, equal ones together: all that counting methods look at, and
-/// it is the same whether a row counts twice or is there twice.
-pub(crate) fn points(cases: &[Case]) -> Vec<Point> {
+/// The cases of a class, grouped by probability in ascending order. A weight of 2 gives the same points as a repeated row.
+pub(crate) fn points(cases: &[BinaryCase]) -> Vec<Point> {
     let mut sorted: Vec<Point> = cases
         .iter()
         .map(|case| Point {
             x: logistic(case.log_odds),
             weight: case.weight,
-            hits: if case.hit { case.weight } else { 0.0 },
+            positives: if case.positive { case.weight } else { 0.0 },
         })
         .collect();
-    // By hits as well: the order of the rows must not show in the last digits of a sum.
+    // Equal probabilities by weight, so that the last digits of the sums do not depend on the order of the rows.
     sorted.sort_by(|a, b| {
         let by_weight = a
-            .hits
-            .total_cmp(&b.hits)
+            .positives
+            .total_cmp(&b.positives)
             .then(a.weight.total_cmp(&b.weight));
         a.x.total_cmp(&b.x).then(by_weight)
     });
@@ -35,15 +36,15 @@ pub(crate) fn points(cases: &[Case]) -> Vec<Point> {
         let same = next.x <= kept.x;
         if same {
             kept.weight += next.weight;
-            kept.hits += next.hits;
+            kept.positives += next.positives;
         }
         same
     });
     sorted
 }
 
-/// The midpoint between two probabilities, never the upper one.
-pub(crate) fn between(low: f64, high: f64) -> f64 {
+/// The midpoint of two probabilities, rounded so that it is less than the upper one.
+pub(crate) fn midpoint(low: f64, high: f64) -> f64 {
     let middle = 0.5 * (low + high);
     if middle < high { middle } else { low }
 }
@@ -54,10 +55,10 @@ mod tests {
 
     #[test]
     fn equal_probabilities_are_one_point() {
-        let case = |log_odds, weight, hit| Case {
+        let case = |log_odds, weight, positive| BinaryCase {
             log_odds,
             weight,
-            hit,
+            positive,
         };
         let cases = [
             case(0.0, 2.0, true),
@@ -66,7 +67,11 @@ mod tests {
         ];
         let points = points(&cases);
         assert_eq!(points.len(), 2);
-        let (x, weight, hits) = (0.5, 3.0, 2.0);
-        assert_eq!(points[1], Point { x, weight, hits });
+        let expected = Point {
+            x: 0.5,
+            weight: 3.0,
+            positives: 2.0,
+        };
+        assert_eq!(points[1], expected);
     }
 }

@@ -1,48 +1,52 @@
-//! Logistic regression of a class against the rest: what `platt` and `beta` share.
+//! Logistic regression of a class against the rest, for `platt` and `beta`.
 
 use serde::{Deserialize, Serialize};
 
-use super::binary::Case;
+use super::binary::BinaryCase;
 use crate::math::exp::softplus_f64;
 
-/// What the regression is told of a row.
+/// The targets of a logistic regression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Targets {
-    /// 1 for the class, 0 for the rest. On separable data the fit ends where the loss no longer changes.
+    /// 1 for the class, 0 for the rest. On separable data there is no finite optimum, and the fit ends where the loss no
+    /// longer changes.
     Labels,
-    /// Platt's: (n₊ + 1)/(n₊ + 2) for the class and 1/(n₋ + 2) for the rest, with n₊ and n₋ their counts.
-    /// The optimum is finite for any data.
+    /// Platt's targets: (n₊ + 1)/(n₊ + 2) for the class and 1/(n₋ + 2) for the rest, with the numbers of rows n₊ and n₋.
+    /// The optimum is finite for all data.
     Platt,
 }
 
-/// One row of a regression: features (0 where there are fewer than two), target and weight.
+/// One row of a regression: two features, target and weight.
 pub(super) struct Example {
     pub features: [f64; 2],
     pub target: f64,
     pub weight: f64,
 }
 
-/// The examples of a class's cases.
+/// The rows of a regression from the cases of a class; `features` maps log-odds to features.
 pub(super) fn examples(
-    cases: &[Case],
+    cases: &[BinaryCase],
     targets: Targets,
     features: impl Fn(f64) -> [f64; 2],
 ) -> Vec<Example> {
-    let count = |hit: bool| -> f64 {
-        let those = cases.iter().filter(|case| case.hit == hit);
-        those.map(|case| case.weight).sum()
+    let count = |positive: bool| -> f64 {
+        let counted = cases.iter().filter(|case| case.positive == positive);
+        counted.map(|case| case.weight).sum()
     };
     let (low, high) = match targets {
         Targets::Labels => (0.0, 1.0),
         Targets::Platt => {
-            let (rest, hits) = (count(false), count(true));
-            (1.0 / (rest + 2.0), (hits + 1.0) / (hits + 2.0))
+            let (negatives, positives) = (count(false), count(true));
+            (
+                1.0 / (negatives + 2.0),
+                (positives + 1.0) / (positives + 2.0),
+            )
         }
     };
-    let example = |case: &Case| Example {
+    let example = |case: &BinaryCase| Example {
         features: features(case.log_odds),
-        target: if case.hit { high } else { low },
+        target: if case.positive { high } else { low },
         weight: case.weight,
     };
     cases.iter().map(example).collect()
@@ -50,14 +54,14 @@ pub(super) fn examples(
 
 const MAX_ITERATIONS: usize = 100;
 
-/// Minimises the mean of ln(1 + eᶻ) − tz with z = w·f + c over the features in use and c, by Newton's
-/// method. Returns [w₁, w₂, c] and the mean; 0 for a feature that is not used.
+/// Minimises the mean of ln(1 + eᶻ) − tz over w and c, with z = w·f + c for features f and target t, by Newton's method with
+/// a backtracking line search. Returns [w₁, w₂, c] and the minimum; the weight of a feature that is not `used` is 0.
 pub(super) fn regress(examples: &[Example], used: [bool; 2]) -> ([f64; 3], f64) {
     let total: f64 = examples.iter().map(|e| e.weight).sum();
     if examples.is_empty() {
         return ([0.0; 3], 0.0);
     }
-    // Newton's method does not mind units, but the solution of its equations does.
+    // Features are standardised: Newton's method is invariant to scale, but the linear systems become better conditioned.
     let mut scales = [(0.0, 1.0); 2];
     for (f, scale) in scales.iter_mut().enumerate() {
         let mean = moment(examples, total, |e| e.features[f]);
@@ -94,29 +98,31 @@ pub(super) fn regress(examples: &[Example], used: [bool; 2]) -> ([f64; 3], f64) 
         }
         (value, gradient, hessian)
     };
-    let mut here = evaluate(&point);
+    let mut current = evaluate(&point);
     for _ in 0..MAX_ITERATIONS {
-        let step = solve(here.2, here.1);
-        let slope: f64 = (0..3).map(|i| here.1[i] * step[i]).sum();
-        if slope <= 1e-16 * here.0.abs().max(1e-3) {
+        let step = solve(current.2, current.1);
+        let slope: f64 = (0..3).map(|i| current.1[i] * step[i]).sum();
+        if slope <= 1e-16 * current.0.abs().max(1e-3) {
             break;
         }
         let mut length = 1.0;
         let next = loop {
-            let there: [f64; 3] = std::array::from_fn(|i| point[i] - length * step[i]);
-            let at = evaluate(&there);
-            if at.0 <= here.0 - 1e-4 * length * slope {
-                break Some((there, at));
+            let trial: [f64; 3] = std::array::from_fn(|i| point[i] - length * step[i]);
+            let at_trial = evaluate(&trial);
+            if at_trial.0 <= current.0 - 1e-4 * length * slope {
+                break Some((trial, at_trial));
             }
             length *= 0.5;
             if length < 1e-8 {
                 break None;
             }
         };
-        let Some((there, at)) = next else { break };
-        let gain = here.0 - at.0;
-        (point, here) = (there, at);
-        // On separable data the loss falls for ever, by less and less.
+        let Some((trial, at_trial)) = next else {
+            break;
+        };
+        let gain = current.0 - at_trial.0;
+        (point, current) = (trial, at_trial);
+        // On separable data the loss has no minimum and decreases ever more slowly.
         if gain < 1e-15 {
             break;
         }
@@ -128,7 +134,7 @@ pub(super) fn regress(examples: &[Example], used: [bool; 2]) -> ([f64; 3], f64) 
             result[2] -= result[f] * scales[f].0;
         }
     }
-    (result, here.0)
+    (result, current.0)
 }
 
 fn moment(examples: &[Example], total: f64, of: impl Fn(&Example) -> f64) -> f64 {
@@ -136,7 +142,7 @@ fn moment(examples: &[Example], total: f64, of: impl Fn(&Example) -> f64) -> f64
     sum / total
 }
 
-/// Solves the 3×3 system by Cholesky's method, with as much added to the diagonal as it takes.
+/// Solves the 3×3 system by Cholesky decomposition; the diagonal is damped until the matrix is positive definite.
 fn solve(lower: [[f64; 3]; 3], right: [f64; 3]) -> [f64; 3] {
     let trace = lower[0][0] + lower[1][1] + lower[2][2];
     let mut damping = 1e-14 * trace + 1e-300;
@@ -177,7 +183,7 @@ mod tests {
     use crate::rng::Rng;
 
     #[test]
-    fn the_gradient_vanishes_where_the_regression_ends() {
+    fn the_gradient_vanishes_at_the_solution() {
         let mut rng = Rng::new(92);
         let examples: Vec<Example> = (0..300)
             .map(|i| {
@@ -215,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn separable_and_one_sided_data_end_somewhere_finite() {
+    fn separable_and_one_sided_data_have_finite_solutions() {
         let example = |x: f64, target: f64| Example {
             features: [x, 0.0],
             target,

@@ -1,9 +1,9 @@
-//! The table of methods. Everything that lists methods, in this crate and beyond, follows from it.
+//! The table of methods, from which all other lists of methods are derived.
 
-/// Calls the macro `$use` with every method: the folder of its family, its file, its type, its key, and
-/// whether its models keep the ranking of every row (`kept`) or not (`free`).
+/// Calls the macro `$use` with the table of methods: the folder of the family, the file, the type, the key, and whether every
+/// model keeps the ranking of every row (`kept`) or not (`free`).
 ///
-/// The methods under `combine` are built from others and lie in the module of that name.
+/// The methods under `combine` are built from others; they are in the module of that name.
 macro_rules! for_each_method {
     ($use:ident) => {
         $use! {

@@ -1,4 +1,4 @@
-//! The best inverse temperature β: what `ts` learns, and where the other methods start.
+//! The fit of the inverse temperature β: the method `ts`, and the starting point of the other methods.
 
 use super::FitReport;
 use super::likelihood::{Likelihood, spread};
@@ -8,25 +8,26 @@ use crate::optim::StopReason;
 use crate::optim::scalar::{self, Curvature, Local};
 use crate::watch::{Unwatched, Watch, report_progress};
 
-/// The bounds of β times the data's spread: the median, over the rows that are not flat, of the largest
-/// score less the row's mean. β = 1 is always within the bounds, so a fit never does harm.
+/// Lower and upper bound of the inverse temperature β times the spread of the data: the median, over the rows that are not
+/// constant, of the largest score minus the mean of the row. The bounds of β are extended to include 1, so a fit is never
+/// worse than the uncalibrated scores.
 ///
-/// On separable data (every label is its row's top score) the likelihood grows for ever with β; the fit
-/// stops at the upper bound and reports [`StopReason::UpperBound`]. There an ordinary row is as good as
-/// certain, so nothing is lost by not going further. Likewise [`StopReason::LowerBound`] for scores that
-/// say nothing about the labels, where the output is as good as uniform.
+/// On separable data (every label has the largest score of its row) the likelihood increases with β without limit. The fit
+/// ends at the upper bound, where typical rows have a top probability of almost 1, and reports [`StopReason::UpperBound`].
+/// For scores that carry no information on the labels it ends at the lower bound, where the result is almost uniform, and
+/// reports [`StopReason::LowerBound`].
 pub const SPREAD_BOUNDS: (f64, f64) = (1e-3, 1e2);
 
-/// How closely ln β is determined.
+/// The tolerance of ln β.
 const TOLERANCE: f64 = 1e-7;
 
-/// Finds β. Other families start from it.
+/// Fits β by maximum likelihood.
 pub(crate) fn fit_beta(data: &Dataset<'_>, watch: &dyn Watch) -> Result<(f64, FitReport)> {
     let spread = spread(data);
     let likelihood = Likelihood::new(data);
     let before = likelihood.at(1.0);
     if spread == 0.0 {
-        // Every row is flat: all temperatures give the uniform distribution.
+        // All rows are constant: every temperature gives the uniform distribution.
         let report = FitReport {
             iterations: 0,
             evaluations: 2,
@@ -44,10 +45,10 @@ pub(crate) fn fit_beta(data: &Dataset<'_>, watch: &dyn Watch) -> Result<(f64, Fi
     let high = (SPREAD_BOUNDS.1 / spread).min(f64::from(f32::MAX)).ln();
     let bounds = (low.min(0.0), high.max(0.0));
     let mut steps = 0;
-    let start = sampled(data).unwrap_or(0.0);
+    let start = fit_sample(data).unwrap_or(0.0);
     let minimum = scalar::minimize(bounds, start, TOLERANCE, Curvature::Exact, |log_beta| {
         let beta = log_beta.exp();
-        // The starting point has been looked at already.
+        // β = 1 has been evaluated already.
         let at = if log_beta == 0.0 {
             before
         } else {
@@ -73,16 +74,16 @@ pub(crate) fn fit_beta(data: &Dataset<'_>, watch: &dyn Watch) -> Result<(f64, Fi
     Ok((minimum.at.exp(), report))
 }
 
-/// Rows whose minimum is a start for all.
+/// The number of rows of the sample that gives the starting point.
 const SAMPLE: usize = 2048;
 
-/// ln β on a sample of the rows, where there are many more of them.
-fn sampled(data: &Dataset<'_>) -> Option<f64> {
+/// ln β fitted to a sample of the rows, if the data are much larger than the sample.
+fn fit_sample(data: &Dataset<'_>) -> Option<f64> {
     if data.rows() < 4 * SAMPLE || data.rows() * data.classes() < 1 << 20 {
         return None;
     }
     let stride = data.rows() / SAMPLE;
-    let rows: Vec<usize> = (0..SAMPLE).map(|place| place * stride).collect();
+    let rows: Vec<usize> = (0..SAMPLE).map(|index| index * stride).collect();
     if rows.iter().all(|&row| data.weight(row) == 0.0) {
         return None;
     }

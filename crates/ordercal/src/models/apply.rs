@@ -1,4 +1,4 @@
-//! From a model's 64-bit logits to what the caller asked for, on all cores, with the order kept.
+//! Application of a model in parallel: from 64-bit logits to the kind and float type of the result, with the order kept.
 
 use ndarray::{Array2, ArrayViewMut2};
 use rayon::prelude::*;
@@ -11,11 +11,10 @@ use crate::rank::elementwise::{self, TieDetector};
 use crate::rank::{self, Elementwise, OutputBounds, Repair, Sorter};
 use crate::real::Real;
 
-/// Elements per block: the 64-bit logits, the order and the scores of a block stay in the second-level
-/// cache.
+/// Elements per block, so that the 64-bit logits, the order and the scores of a block fit in the L2 cache.
 const BLOCK_ELEMENTS: usize = 32 * 1024;
 
-/// What one thread needs.
+/// The buffers of one thread.
 struct Workspace {
     sorter: Sorter,
     order: Vec<u32>,
@@ -37,12 +36,12 @@ impl Workspace {
         }
     }
 
-    /// What the model makes of a block of rows: by [`Form::logits`] or [`Form::unnormalised`].
-    fn values<M: Form>(
+    /// Fills `values` by `compute`, which is [`Form::logits`] or [`Form::unnormalised`].
+    fn compute<M: Form>(
         &mut self,
         model: &M,
         scores: &[f32],
-        make: impl FnOnce(&M, &RowBlock<'_>, &mut [f64]),
+        compute: impl FnOnce(&M, &RowBlock<'_>, &mut [f64]),
     ) {
         let classes = model.classes();
         self.order.clear();
@@ -57,22 +56,22 @@ impl Workspace {
             classes,
         };
         self.values.resize(scores.len(), 0.0);
-        make(model, &block, &mut self.values);
+        compute(model, &block, &mut self.values);
     }
 
-    /// What was asked for, in 64 bits.
+    /// Fills `values` with scores of the given kind.
     fn results<M: Form>(&mut self, model: &M, scores: &[f32], kind: ScoreKind) {
         let classes = model.classes();
         match kind {
-            ScoreKind::Logits => self.values(model, scores, M::logits),
+            ScoreKind::Logits => self.compute(model, scores, M::logits),
             ScoreKind::LogProbs => {
-                self.values(model, scores, M::logits);
+                self.compute(model, scores, M::logits);
                 for logits in self.values.chunks_exact_mut(classes) {
                     softmax::log_probabilities(logits, &mut self.scratch);
                 }
             }
             ScoreKind::Probs => {
-                self.values(model, scores, M::unnormalised);
+                self.compute(model, scores, M::unnormalised);
                 softmax::normalise_rows(&mut self.values, classes);
             }
         }
@@ -91,7 +90,7 @@ impl Workspace {
             self.round(model, scores, kind, output);
             return;
         };
-        // Each row is on its own here, so the fewer at once, the nearer is the cache that holds them.
+        // Such forms do not gain from large blocks; small groups of rows stay in the L1 cache.
         let group = softmax::group(model.classes()) * model.classes();
         for (scores, output) in scores.chunks(group).zip(output.chunks_mut(group)) {
             self.results(model, scores, kind);
@@ -99,7 +98,7 @@ impl Workspace {
         }
     }
 
-    /// Rounds rows along their sorted classes, if their order has to be kept.
+    /// Rounds rows; those of an order-preserving model along their sorted classes.
     fn round<T: Real>(
         &mut self,
         model: &impl Form,
@@ -119,7 +118,7 @@ impl Workspace {
         }
     }
 
-    /// Rounds rows that are in order but for rounding.
+    /// Rounds the rows of an elementwise model. Only rows whose order rounding may have changed are sorted.
     fn round_elementwise<T: Real>(
         &mut self,
         elementwise: Elementwise,
@@ -128,7 +127,7 @@ impl Workspace {
         output: &mut [T],
     ) {
         let bounds = output_bounds::<T>(kind);
-        // Short rows pass together; if not, one by one.
+        // First all rows together, which suffices for most; otherwise row by row.
         let all = elementwise.keeps_order(scores);
         if all {
             elementwise::round_all(&bounds, &self.values, output);
@@ -138,33 +137,33 @@ impl Workspace {
             .chunks_exact(classes)
             .zip(output.chunks_exact_mut(classes));
         for (row, (input, output)) in rows.enumerate() {
-            let at = row * classes;
+            let start = row * classes;
             let rounded = all || {
-                let alone = elementwise.keeps_order(input);
-                if alone {
-                    elementwise::round_all(&bounds, &self.values[at..at + classes], output);
+                let in_order = elementwise.keeps_order(input);
+                if in_order {
+                    elementwise::round_all(&bounds, &self.values[start..start + classes], output);
                 }
-                alone
+                in_order
             };
             if !rounded || self.ties.has_new_tie(&bounds, input, output) {
-                self.round_in_order(kind, scores, at, output);
+                self.round_in_order(kind, scores, start, output);
             }
         }
     }
 
-    /// Rounds one row, which begins at the given element, along its sorted classes.
+    /// Rounds along its sorted classes the row that begins at the element `start`.
     fn round_in_order<T: Real>(
         &mut self,
         kind: ScoreKind,
         scores: &[f32],
-        at: usize,
+        start: usize,
         output: &mut [T],
     ) {
-        let here = at..at + output.len();
-        let (input, values) = (&scores[here.clone()], &self.values[here.clone()]);
-        let order = match self.order.get(here) {
+        let range = start..start + output.len();
+        let (input, values) = (&scores[range.clone()], &self.values[range.clone()]);
+        let order = match self.order.get(range) {
             Some(order) => order,
-            // The model did not ask for it.
+            // The model does not read the order, so the row is not sorted yet.
             None => self.sorter.sort(input),
         };
         let bounds = output_bounds::<T>(kind);
@@ -172,7 +171,7 @@ impl Workspace {
     }
 }
 
-/// What rounded results of a kind are bounded by.
+/// The range of rounded results of a kind.
 fn output_bounds<T: Real>(kind: ScoreKind) -> OutputBounds {
     match kind {
         ScoreKind::Probs => OutputBounds::probs::<T>(),
@@ -200,13 +199,13 @@ pub(crate) fn apply_into<T: Real>(
         return Err(Error::WrongShape { expected, found });
     }
     let Some(target) = output.as_slice_mut() else {
-        // Another memory layout: work in a plain one, then copy.
-        let mut plain = Array2::<T>::default(expected);
-        apply_into(model, scores, kind, plain.view_mut())?;
-        output.assign(&plain);
+        // Not contiguous: write to a contiguous matrix, then copy.
+        let mut contiguous = Array2::<T>::default(expected);
+        apply_into(model, scores, kind, contiguous.view_mut())?;
+        output.assign(&contiguous);
         return Ok(());
     };
-    let block = piece(classes) * classes;
+    let block = block_rows(classes) * classes;
     scores
         .as_slice()
         .par_chunks(block)
@@ -223,13 +222,13 @@ pub(crate) fn mean_nll(model: &(impl Form + Sync), data: &Dataset<'_>) -> f64 {
     mean(&row_nlls(model, data), data)
 }
 
-/// The mean of something per row, summed in pieces of fixed size.
+/// The weighted mean of one value per row, summed in blocks of fixed size.
 pub(crate) fn mean(values: &[f64], data: &Dataset<'_>) -> f64 {
-    let piece = piece(data.classes());
-    let sums = values.chunks(piece).enumerate().map(|(place, values)| {
+    let block = block_rows(data.classes());
+    let sums = values.chunks(block).enumerate().map(|(index, values)| {
         let rows = values.iter().enumerate();
         rows.fold(0.0, |sum, (row, value)| {
-            sum + data.weight(place * piece + row) * value
+            sum + data.weight(index * block + row) * value
         })
     });
     sums.sum::<f64>() / data.total_weight()
@@ -238,17 +237,17 @@ pub(crate) fn mean(values: &[f64], data: &Dataset<'_>) -> f64 {
 /// The NLL of each row.
 pub(crate) fn row_nlls(model: &(impl Form + Sync), data: &Dataset<'_>) -> Vec<f64> {
     let classes = data.classes();
-    let piece = piece(classes);
+    let block = block_rows(classes);
     let mut nlls = vec![0.0; data.rows()];
     data.scores()
         .as_slice()
-        .par_chunks(piece * classes)
-        .zip(data.labels().par_chunks(piece))
-        .zip(nlls.par_chunks_mut(piece))
+        .par_chunks(block * classes)
+        .zip(data.labels().par_chunks(block))
+        .zip(nlls.par_chunks_mut(block))
         .for_each_init(
             || Workspace::new(classes),
             |workspace, ((scores, labels), nlls)| {
-                workspace.values(model, scores, |model, block, logits| {
+                workspace.compute(model, scores, |model, block, logits| {
                     model.logits(block, logits);
                 });
                 let rows = workspace.values.chunks_exact_mut(classes).zip(labels);
@@ -262,8 +261,8 @@ pub(crate) fn row_nlls(model: &(impl Form + Sync), data: &Dataset<'_>) -> Vec<f6
     nlls
 }
 
-/// Rows that are worked on at once.
-fn piece(classes: usize) -> usize {
+/// The number of rows of a block.
+fn block_rows(classes: usize) -> usize {
     BLOCK_ELEMENTS.div_ceil(classes).clamp(1, 256)
 }
 
@@ -281,13 +280,13 @@ mod tests {
             2 => f32::from_bits(3_f32.to_bits() + rng.below(2 * classes) as u32),
             3 => [1.0, 2.0, -0.0, 0.0, f32::NEG_INFINITY, 5e-42, 1e30][rng.below(7)],
             4 => (rng.normal() * 1e-3) as f32 - 7.0,
-            // As good as certain.
+            // One class has a probability close to 1.
             _ if class == row % classes => 2.0 * rng.uniform() as f32,
             _ => -38.0 - rng.uniform() as f32,
         })
     }
 
-    /// Every row along its sorted classes, whatever the model says of itself.
+    /// Rounds every row along its sorted classes, without the shortcut for elementwise models.
     fn in_order<T: Real>(model: &Model, scores: &[f32], kind: ScoreKind) -> Vec<T> {
         let classes = model.classes();
         let mut workspace = Workspace::new(classes);
@@ -300,12 +299,12 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_are_not_sorted_come_out_as_sorted_ones() {
+    fn rounding_without_a_sort_gives_the_same_results() {
         let mut rng = Rng::new(91);
         for classes in [2, 3, 10, 100, 300] {
             let slopes: Vec<f64> = (0..65).map(|_| 0.01 + rng.uniform()).collect();
             let diag = |kind| DiagModel::from_slopes(classes, kind, (-20.0, 3.0), slopes.clone());
-            // With so many nodes the exponentials come from the table.
+            // A grid as fine as that of a fit.
             let slopes = (0..4097).map(|_| 0.01 + rng.uniform()).collect();
             let fine = |kind, slopes| DiagModel::from_slopes(classes, kind, (-40.0, 3.0), slopes);
             let models = [

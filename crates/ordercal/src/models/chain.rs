@@ -1,4 +1,4 @@
-//! One model behind another: g(ln softmax(f(x))).
+//! The composition of two models: g(ln softmax(f(x))).
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,11 +10,11 @@ use crate::error::Result;
 use crate::math::softmax;
 use crate::rank::{Narrower, Sorter};
 
-/// The smallest log-probability that a second model reads: those of logits around ±1e38 would overflow
-/// 32-bit floats.
+/// The smallest log-probability passed to the second model. Logits around ±1e38 have log-probabilities that overflow 32-bit
+/// floats.
 const LOWEST: f64 = -1e30;
 
-/// Clamps log-probabilities that a second model is to read to the range of 32-bit floats. `-inf` stays.
+/// Clamps log-probabilities to the range of the second model's 32-bit input. `-inf` stays.
 pub(crate) fn clamp_log_probs(logs: &mut [f64]) {
     for log in logs {
         if *log < LOWEST && *log > f64::NEG_INFINITY {
@@ -32,9 +32,10 @@ pub(crate) fn clamp_log_prob_f32(log: f32) -> f32 {
     }
 }
 
-/// A model that calibrates what another model gives: its log-probabilities, as 32-bit floats.
+/// The composition g(ln softmax(f(x))) of two models for K classes: the second, g, reads the log-probabilities of the
+/// first, f, as 32-bit floats.
 ///
-/// If both keep the order, so does the chain.
+/// The composition of order-preserving models is order-preserving.
 ///
 /// ```
 /// use ordercal::models::{ChainModel, TsModel};
@@ -56,24 +57,24 @@ pub struct ChainModel {
 }
 
 impl ChainModel {
-    /// Puts `then` behind `first`.
+    /// The composition `then` ∘ `first`.
     ///
     /// # Errors
-    /// [`Error::InvalidPart`](crate::Error::InvalidPart) if they are for different numbers of classes.
+    /// [`Error::InvalidPart`](crate::Error::InvalidPart) if their numbers of classes differ.
     pub fn new(first: impl Into<Model>, then: impl Into<Model>) -> Result<Self> {
         let (first, then) = (Box::new(first.into()), Box::new(then.into()));
         let found = format!("a model for {} classes", then.classes());
-        let expected = "as many classes as the model before it";
+        let expected = "as many classes as `first` has";
         check(first.classes() == then.classes(), "then", found, expected)?;
         Ok(Self { first, then })
     }
 
-    /// The model that reads the scores.
+    /// The model f, which reads the scores.
     pub fn first(&self) -> &Model {
         &self.first
     }
 
-    /// The model that reads what the first gives.
+    /// The model g, which reads the log-probabilities of the first.
     pub fn then(&self) -> &Model {
         &self.then
     }
@@ -103,7 +104,7 @@ impl Form for ChainModel {
         for (logs, scores) in rows.zip(scores.chunks_exact_mut(classes)) {
             softmax::log_probabilities(logs, &mut scratch);
             clamp_log_probs(logs);
-            // As `Scores` does it, which is where the second model's fit had its rows from.
+            // The same rounding as in `Scores`, from which the second model was fitted.
             narrower.narrow(logs, scores);
             if self.then.reads_order() {
                 order.extend_from_slice(sorter.sort(scores));
@@ -133,7 +134,7 @@ impl Stored for ChainModel {
     }
 }
 
-/// What a file says of the model.
+/// The settings in a model file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ChainSettings {

@@ -1,20 +1,20 @@
-//! Curves read off a table, one per class: what `isotonic`, `histogram` and `bbq` learn.
+//! Piecewise linear or constant functions, one per class: the models of `isotonic`, `histogram` and `bbq`.
 
 use serde::{Deserialize, Serialize};
 
 use super::form::{Form, RowBlock};
-use super::one_vs_rest::{ClassMap, check_share, logistic, maps, write_logits};
+use super::one_vs_rest::{ClassMap, check_share, logistic, map_count, write_logits};
 use super::parts::{ModelParts, PartsReader, Stored};
 use super::{check, check_classes};
 use crate::error::Result;
 
-/// What a curve does between its knots.
+/// The interpolation between the knots of a curve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CurveKind {
-    /// Straight lines between knots (x, y); constant outside them.
+    /// Linear between the knots (x, y), constant outside.
     Lines,
-    /// y from just above its x up to and including the next x; the first x is not looked at.
+    /// Constant: y_i on (x_i, x_{i+1}]. The first value extends to −∞, the last to +∞.
     Steps,
 }
 
@@ -47,9 +47,25 @@ impl Curve {
     }
 }
 
-/// Fitted curves from each class's probability to its calibrated one, then normalised and smoothed.
+/// Fitted functions g_k of each class's probability p_k, piecewise linear or constant; rows are then normalised and
+/// smoothed: (1 − s)·g_k(p_k)/Σ_j g_j(p_j) + s/K, with a weight s of the uniform distribution.
 ///
-/// Two classes have a single curve, the second's.
+/// For two classes there is one curve, that of the second class.
+///
+/// ```
+/// use ordercal::models::{CurveKind, CurvesModel, CurvesParts};
+///
+/// let model = CurvesModel::from_parts(CurvesParts {
+///     classes: 2,
+///     share: 0.01,
+///     kind: CurveKind::Lines,
+///     knots: vec![2],
+///     x: vec![0.0, 1.0],
+///     y: vec![0.1, 0.9],
+/// })?;
+/// assert!((model.curve(0, 0.5) - 0.5).abs() < 1e-12);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct CurvesModel {
     classes: usize,
@@ -58,23 +74,23 @@ pub struct CurvesModel {
     curves: Vec<Curve>,
 }
 
-/// Everything a [`CurvesModel`] is made of, to be stored or built by hand.
+/// All data of a [`CurvesModel`], to be stored or built by hand.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CurvesParts {
     /// K.
     pub classes: usize,
-    /// The share of the uniform distribution that is mixed in.
+    /// The weight s of the uniform distribution in the result.
     pub share: f64,
-    /// What a curve does between its knots.
+    /// The interpolation between knots.
     pub kind: CurveKind,
-    /// How many knots each curve has; one curve for two classes, K for more.
+    /// The number of knots of each curve. There is one curve for two classes, otherwise K.
     #[serde(skip)]
     pub knots: Vec<u32>,
-    /// The knots' x, curve after curve.
+    /// The x of the knots, ascending within each curve, curve after curve.
     #[serde(skip)]
     pub x: Vec<f64>,
-    /// The knots' y, curve after curve.
+    /// The y of the knots, curve after curve.
     #[serde(skip)]
     pub y: Vec<f64>,
 }
@@ -89,7 +105,7 @@ impl CurvesModel {
         }
     }
 
-    /// Takes a model apart.
+    /// The data of the model.
     pub fn to_parts(&self) -> CurvesParts {
         CurvesParts {
             classes: self.classes,
@@ -104,12 +120,12 @@ impl CurvesModel {
     /// Builds a model.
     ///
     /// # Errors
-    /// [`Error::InvalidPart`](crate::Error::InvalidPart) names the first part that does not fit the others.
+    /// [`Error::InvalidPart`](crate::Error::InvalidPart) names the first part that is invalid.
     pub fn from_parts(parts: CurvesParts) -> Result<Self> {
         check_classes(parts.classes)?;
         check_share(parts.share)?;
         let found = parts.knots.len();
-        let good = found == maps(parts.classes) && !parts.knots.contains(&0);
+        let good = found == map_count(parts.classes) && !parts.knots.contains(&0);
         let expected = "one count above 0 per curve: one curve for two classes, else one per class";
         check(good, "knots", found, expected)?;
         let total: u64 = parts.knots.iter().map(|&k| u64::from(k)).sum();
@@ -122,7 +138,12 @@ impl CurvesModel {
                 "as many numbers as there are knots",
             )?;
             let good = values.iter().all(|v| (0.0..=1.0).contains(v));
-            check(good, name, "a number outside", "numbers between 0 and 1")?;
+            check(
+                good,
+                name,
+                "a number out of range",
+                "numbers between 0 and 1",
+            )?;
         }
         let mut curves = Vec::with_capacity(found);
         let mut first = 0;
@@ -134,7 +155,7 @@ impl CurvesModel {
             check(
                 good,
                 "x",
-                "a step back",
+                "a decreasing sequence",
                 "ascending numbers within each curve",
             )?;
             curves.push(Curve { x, y });
@@ -142,8 +163,8 @@ impl CurvesModel {
         Ok(Self::new(parts.classes, parts.share, parts.kind, curves))
     }
 
-    /// The calibrated probability that a class's own curve gives, before rows are normalised; for two
-    /// classes the only curve is the second's.
+    /// The value of a curve at a probability, before rows are normalised. For two classes, curve 0 is that of the second
+    /// class.
     ///
     /// # Panics
     /// If there is no such curve.
@@ -215,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_and_steps_are_read_off() {
+    fn lines_and_steps_are_evaluated() {
         let model = CurvesModel::from_parts(parts()).unwrap();
         assert_eq!(model.to_parts(), parts());
         assert_eq!(model.curve(0, 0.05), 0.0);

@@ -1,4 +1,4 @@
-//! A model of your own: any map from a row of scores to a row of probabilities.
+//! Custom models: any map from a row of scores to a row of probabilities.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use super::form::{Form, RowBlock};
 use super::parts::{ModelParts, PartsReader, Stored};
 use crate::error::{Error, Result};
 
-/// A map from a row of scores to a row of probabilities: what you implement to bring a calibrator of your own.
+/// A map from a row of scores to a row of probabilities. Implement it for a model of your own.
 ///
-/// With [`Model::custom`](crate::Model::custom) it becomes a [`Model`](crate::Model) that can be applied,
-/// measured, compared, averaged over folds and projected onto the order of the scores.
+/// [`Model::custom`](crate::Model::custom) makes a [`Model`](crate::Model) of it, which can be applied, measured, compared,
+/// averaged over folds and projected onto the order of the scores.
 ///
 /// ```
 /// use ordercal::models::OrderedModel;
@@ -37,7 +37,7 @@ use crate::error::{Error, Result};
 /// let free = Model::custom(FirstClassBonus);
 /// let probs: Vec<f64> = free.apply_row(&row, ScoreKind::Probs)?;
 /// assert!(probs[0] > probs[1]);
-/// // Projected, it predicts what the scores predict.
+/// // The projection has the same prediction as the scores.
 /// let ordered = Model::from(OrderedModel::new(free, 1.0)?);
 /// let probs: Vec<f64> = ordered.apply_row(&row, ScoreKind::Probs)?;
 /// assert!(probs[1] > probs[0]);
@@ -47,17 +47,19 @@ pub trait Transform: Send + Sync {
     /// K, the number of classes.
     fn classes(&self) -> usize;
 
-    /// Writes the probabilities of a row of K scores (logits or log-probabilities; `-inf` for a masked class,
-    /// whose probability is taken to be 0 whatever is written). Numbers that do not sum to 1 are normalised.
+    /// Writes the K probabilities of a row of K scores to `probs`.
+    ///
+    /// The scores are logits or log-probabilities, `-inf` for a masked class. The result is normalised, and the
+    /// probability of a masked class is set to 0.
     fn probabilities(&self, scores: &[f32], probs: &mut [f64]);
 
-    /// Whether the ranking of every row is kept. If it says so, rounding will not break it.
+    /// Whether the map keeps the ranking of every row. If so, the ranking is also kept when results are rounded.
     fn keeps_order(&self) -> bool {
         false
     }
 }
 
-/// A [`Transform`] as a form of model. It cannot be stored in a file: only its author knows how.
+/// A [`Transform`] as a form of model. It cannot be stored in a file.
 #[derive(Clone)]
 pub struct CustomModel {
     transform: Arc<dyn Transform>,
@@ -78,7 +80,7 @@ impl fmt::Debug for CustomModel {
     }
 }
 
-/// Two are equal if they are clones of each other.
+/// Equality of identity: only clones of a model are equal.
 impl PartialEq for CustomModel {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.transform, &other.transform)
@@ -100,7 +102,7 @@ impl Form for CustomModel {
             self.transform.probabilities(scores, logits);
             for (logit, &score) in logits.iter_mut().zip(scores) {
                 *logit = if score > f32::NEG_INFINITY {
-                    // A stranger's 0, NaN or negative number is the least that a logarithm can show.
+                    // 0, NaN and negative numbers become the smallest positive normal number.
                     logit.max(f64::MIN_POSITIVE).ln()
                 } else {
                     f64::NEG_INFINITY

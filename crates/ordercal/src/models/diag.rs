@@ -1,4 +1,4 @@
-//! One increasing function f̄ for all classes, read off a table.
+//! One increasing function f̄ for all classes, tabulated on a grid.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,19 @@ use crate::math::grid::{Grid, Increasing};
 use crate::nn::input::InputKind;
 use crate::rank::Elementwise;
 
-/// A fitted f̄.
+/// A fitted increasing function f̄ with f̄(0) = 0: the logits are f̄(x_k − shift), with the same f̄ for all K classes.
+///
+/// f̄′ is linear between the nodes of an even grid and constant outside, so f̄ is piecewise quadratic.
+///
+/// ```
+/// use ordercal::InputKind;
+/// use ordercal::models::DiagModel;
+///
+/// // A constant slope is temperature scaling.
+/// let model = DiagModel::from_slopes(3, InputKind::Raw, (-10.0, 10.0), vec![0.5; 9])?;
+/// assert!((model.function(3.0) - 1.5).abs() < 1e-12);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct DiagModel {
     classes: usize,
@@ -18,12 +30,12 @@ pub struct DiagModel {
     range: (f64, f64),
     slopes: Vec<f64>,
     function: Increasing,
-    /// f̄(0) as the table has it, taken off so that f̄(0) = 0.
+    /// The tabulated value at 0, which is subtracted so that f̄(0) = 0.
     origin: f64,
     elementwise: Elementwise,
 }
 
-/// What a file says of the model beside its slopes.
+/// The settings in a model file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct DiagSettings {
@@ -33,10 +45,11 @@ struct DiagSettings {
 }
 
 impl DiagModel {
-    /// Builds f̄ from its slopes at even nodes over a range; outside it is a straight line.
+    /// Builds f̄ from its slopes at evenly spaced nodes from `low` to `high`; outside this range f̄ is linear.
     ///
     /// # Errors
-    /// [`Error::InvalidPart`](crate::Error::InvalidPart) if a slope is not positive or the range is empty.
+    /// [`Error::InvalidPart`](crate::Error::InvalidPart) if there are fewer than two slopes, a slope is not positive, or the
+    /// range is empty.
     pub fn from_slopes(
         classes: usize,
         input: InputKind,
@@ -70,7 +83,7 @@ impl DiagModel {
         let elementwise = Elementwise {
             min_slope: slopes.iter().copied().fold(f64::INFINITY, f64::min),
             max_slope: slopes.iter().copied().fold(0.0, f64::max),
-            // Besides the ends of the grid, a row's shift: it lies within its scores and ln K of them.
+            // The ends of the grid, and ln K: a row's shift lies at most that far outside the range of its scores.
             max_offset: range.0.abs() + range.1.abs() + (classes as f64).ln(),
         };
         Self {
@@ -84,17 +97,17 @@ impl DiagModel {
         }
     }
 
-    /// f̄ at a score (after the row's shift, see [`Diag::input`]).
+    /// f̄ at a score from which the row's shift was subtracted, see [`input`](Self::input).
     pub fn function(&self, score: f64) -> f64 {
         self.function.at(score) - self.origin
     }
 
-    /// The shift of a row before f̄.
+    /// The shift that is subtracted from a row before f̄ is applied.
     pub fn input(&self) -> InputKind {
         self.input
     }
 
-    /// The range of the grid; outside it f̄ is a straight line.
+    /// The range of the grid; outside it f̄ is linear.
     pub fn range(&self) -> (f64, f64) {
         self.range
     }

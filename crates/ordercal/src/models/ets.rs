@@ -2,32 +2,43 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::form::{Form, RowBlock};
+use super::form::{Form, RowBlock, count_unmasked};
 use super::parts::{ModelParts, PartsReader, Stored};
 use super::{check, check_beta, check_classes};
 use crate::error::Result;
 use crate::math::softmax;
 
-/// A fitted mixture.
+/// A fitted mixture w₁ softmax(βx) + w₂ softmax(x) + w₃/K for K classes.
+///
+/// ```
+/// use ordercal::models::{EtsModel, EtsParts};
+/// use ordercal::{Model, ScoreKind};
+///
+/// let parts = EtsParts { classes: 2, beta: 1.0, weights: [0.0, 0.0, 1.0] };
+/// let uniform = Model::from(EtsModel::from_parts(parts)?);
+/// let probs: Vec<f64> = uniform.apply_row(&[0.5, 0.5], ScoreKind::Probs)?;
+/// assert_eq!(probs, [0.5, 0.5]);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct EtsModel {
     pub(crate) parts: EtsParts,
 }
 
-/// Everything an [`EtsModel`] is made of, to be stored or built by hand.
+/// All data of an [`EtsModel`], to be stored or built by hand.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EtsParts {
     /// K.
     pub classes: usize,
-    /// β.
+    /// β > 0, the inverse temperature.
     pub beta: f64,
-    /// The weights of the tempered, the original and the uniform distribution.
+    /// w: the weights of the tempered, the original and the uniform distribution, which sum to 1.
     pub weights: [f64; 3],
 }
 
 impl EtsModel {
-    /// Takes a model apart.
+    /// The data of the model.
     pub fn to_parts(&self) -> EtsParts {
         self.parts.clone()
     }
@@ -42,7 +53,12 @@ impl EtsModel {
         let sum: f64 = parts.weights.iter().sum();
         let good = parts.weights.iter().all(|&w| w >= 0.0) && (sum - 1.0).abs() <= 1e-6;
         let found = format!("{:?}", parts.weights);
-        check(good, "weights", found, "three shares that sum to 1")?;
+        check(
+            good,
+            "weights",
+            found,
+            "three non-negative numbers that sum to 1",
+        )?;
         Ok(Self { parts })
     }
 
@@ -51,7 +67,7 @@ impl EtsModel {
         self.parts.weights
     }
 
-    /// β.
+    /// β, the inverse temperature.
     pub fn inverse_temperature(&self) -> f64 {
         self.parts.beta
     }
@@ -79,13 +95,12 @@ impl Form for EtsModel {
             }
             softmax::log_probabilities(&mut tempered, &mut scratch);
             softmax::log_probabilities(logits, &mut scratch);
-            let possible = scores.iter().filter(|s| **s > f32::NEG_INFINITY).count();
-            let uniform = logs[2] - (possible as f64).ln();
-            // Logarithms all along: a probability that underflows still has its place in the order.
+            let uniform = logs[2] - (count_unmasked(scores) as f64).ln();
+            // In the log domain, because the order must be kept where probabilities underflow.
             for ((logit, &tempered), &score) in logits.iter_mut().zip(&tempered).zip(scores) {
                 if score > f32::NEG_INFINITY {
                     let terms = [logs[0] + tempered, logs[1] + *logit, uniform];
-                    *logit = log_sum(&terms);
+                    *logit = log_sum_exp(&terms);
                 }
             }
         }
@@ -103,8 +118,8 @@ impl Stored for EtsModel {
     }
 }
 
-/// ln Σ eᵗ.
-pub(super) fn log_sum(terms: &[f64]) -> f64 {
+/// ln Σ eᵗ, without overflow.
+pub(super) fn log_sum_exp(terms: &[f64]) -> f64 {
     let top = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     top + terms.iter().map(|t| (t - top).exp()).sum::<f64>().ln()
 }
@@ -135,8 +150,8 @@ mod tests {
             let (a, b) = ((2.0 * beta).exp(), 1.0);
             [a / (a + b), b / (a + b)]
         };
-        for (at, class) in [0, 2].into_iter().enumerate() {
-            let expected = 0.6 * soft(0.5)[at] + 0.3 * soft(1.0)[at] + 0.1 / 2.0;
+        for (index, class) in [0, 2].into_iter().enumerate() {
+            let expected = 0.6 * soft(0.5)[index] + 0.3 * soft(1.0)[index] + 0.1 / 2.0;
             assert!((logits[class].exp() - expected).abs() < 1e-12);
         }
         assert_eq!(logits[1], f64::NEG_INFINITY);

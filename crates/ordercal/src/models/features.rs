@@ -1,46 +1,47 @@
-//! What a linear map reads: the numbers a row's scores become before they are weighted.
+//! The features of a linear map.
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::{check, check_beta};
+use super::{check, check_beta, count_unmasked};
 use crate::data::Dataset;
 use crate::error::Result;
 use crate::math::softmax;
 use crate::nn::input::InputKind;
 
-/// Tempered scores beyond this say nothing more, but would overflow 32-bit products.
-const LARGEST: f64 = 1e6;
+/// The largest absolute value of a feature; products of larger ones would overflow 32-bit floats.
+const MAX_FEATURE: f64 = 1e6;
 
-/// How a row of scores x becomes the row u that a linear map weights.
+/// The features u of a linear map, K numbers, as a function of a row of scores x.
 ///
-/// Masked classes (`-inf`) read the row's smallest possible value: something finite has to be read, and
-/// that is what an impossible class is nearest to.
+/// The feature of a masked class (`-inf`) must be finite: it is the smallest feature of the unmasked classes of the row.
+///
+/// β > 0 is an inverse temperature.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Features {
-    /// u = β(x − shift), held within a range: that of the calibration data and its own width more on
-    /// either side, never beyond ±1e6. Scores of ±1e30 stay finite, and ordinary ones are never touched.
+    /// u = β(x − shift), clamped to a range: that of the calibration data, extended by its own width on either side, and
+    /// within ±1e6. Only extreme scores such as ±1e30 are changed.
     Tempered {
-        /// The shift of a row.
+        /// The shift that is subtracted from a row.
         input: InputKind,
         /// β.
         beta: f64,
-        /// The range that u is held in.
+        /// The range to which u is clamped: lower and upper bound.
         range: (f64, f64),
     },
-    /// u = ln((1 − share)·softmax(βx) + share/K), K the number of possible classes.
+    /// u = ln((1 − s)·softmax(βx) + s/K), where K is the number of unmasked classes of the row.
     Mixed {
         /// β.
         beta: f64,
-        /// The share of the uniform distribution.
+        /// s, the weight of the uniform distribution, between 0 and 1.
         share: f64,
     },
 }
 
 impl Features {
-    /// Tempered scores, with a range learned from the rows that count.
+    /// Tempered scores, with the range taken from the rows of positive weight.
     pub(crate) fn tempered(input: InputKind, beta: f64, data: &Dataset<'_>) -> Self {
         let (low, high) = data
             .scores()
@@ -62,14 +63,16 @@ impl Features {
             );
         let width = high - low;
         let range = (
-            (low - width).clamp(-LARGEST, LARGEST),
-            (high + width).clamp(-LARGEST, LARGEST),
+            (low - width).clamp(-MAX_FEATURE, MAX_FEATURE),
+            (high + width).clamp(-MAX_FEATURE, MAX_FEATURE),
         );
         Self::Tempered { input, beta, range }
     }
 
+    /// Validates stored features.
+    ///
     /// # Errors
-    /// [`Error::InvalidPart`](crate::Error::InvalidPart) names what is out of range.
+    /// [`Error::InvalidPart`](crate::Error::InvalidPart) names the field that is out of range.
     pub(crate) fn validate(&self) -> Result<()> {
         let beta = match self {
             Self::Tempered { beta, .. } | Self::Mixed { beta, .. } => *beta,
@@ -79,19 +82,19 @@ impl Features {
             Self::Tempered {
                 range: (low, high), ..
             } => {
-                let good = -LARGEST <= low && low <= high && high <= LARGEST;
+                let good = -MAX_FEATURE <= low && low <= high && high <= MAX_FEATURE;
                 let found = format!("{low}..{high}");
                 check(good, "range", found, "two numbers in order within ±1e6")
             }
             Self::Mixed { share, .. } => {
                 let good = share > 0.0 && share < 1.0;
-                check(good, "share", share, "a share between 0 and 1")
+                check(good, "share", share, "a number between 0 and 1")
             }
         }
     }
 
-    /// Writes the features of one row; `scratch` is of the same length.
-    pub(crate) fn read(&self, scores: &[f32], scratch: &mut [f64], features: &mut [f32]) {
+    /// Writes the features of one row. All slices have K elements.
+    pub(crate) fn of_row(&self, scores: &[f32], scratch: &mut [f64], features: &mut [f32]) {
         match *self {
             Self::Tempered {
                 input,
@@ -108,11 +111,10 @@ impl Features {
                     *value = beta * f64::from(score);
                 }
                 let (_, sum) = softmax::exponentials(scratch);
-                let possible = scores.iter().filter(|s| **s > f32::NEG_INFINITY).count();
                 let factor = (1.0 - share) / sum;
-                let uniform = share / possible as f64;
+                let uniform = share / count_unmasked(scores) as f64;
                 for (feature, value) in features.iter_mut().zip(scratch) {
-                    // 32 bits are what is kept, so a 32-bit logarithm is enough.
+                    // Features have 32 bits, so a 32-bit logarithm is accurate enough.
                     *feature = ((factor * *value + uniform) as f32).ln();
                 }
             }
@@ -120,8 +122,8 @@ impl Features {
         fill_masked(scores, features);
     }
 
-    /// The features of every row.
-    pub(crate) fn read_all(&self, data: &Dataset<'_>) -> Vec<f32> {
+    /// The features of all rows, N×K.
+    pub(crate) fn of_rows(&self, data: &Dataset<'_>) -> Vec<f32> {
         let classes = data.classes();
         let mut features = vec![0.0; data.rows() * classes];
         features
@@ -129,13 +131,13 @@ impl Features {
             .zip(data.scores().as_slice().par_chunks(classes))
             .for_each_init(
                 || vec![0.0; classes],
-                |scratch, (features, scores)| self.read(scores, scratch, features),
+                |scratch, (features, scores)| self.of_row(scores, scratch, features),
             );
         features
     }
 }
 
-/// What to take off β times a row.
+/// The shift that is subtracted from β times a row.
 fn shift(input: InputKind, beta: f64, scores: &[f32]) -> f64 {
     let possible = || {
         let finite = scores.iter().filter(|s| **s > f32::NEG_INFINITY);
@@ -155,7 +157,7 @@ fn shift(input: InputKind, beta: f64, scores: &[f32]) -> f64 {
     }
 }
 
-/// Masked classes read the row's smallest possible value.
+/// Sets the features of masked classes to the smallest feature of the others.
 fn fill_masked(scores: &[f32], features: &mut [f32]) {
     if !scores.contains(&f32::NEG_INFINITY) {
         return;
@@ -177,49 +179,49 @@ mod tests {
     use crate::data::{ScoreKind, Scores};
     use ndarray::arr2;
 
-    fn read(features: &Features, scores: &[f32]) -> Vec<f32> {
+    fn compute(features: &Features, scores: &[f32]) -> Vec<f32> {
         let mut out = vec![0.0; scores.len()];
-        features.read(scores, &mut vec![0.0; scores.len()], &mut out);
+        features.of_row(scores, &mut vec![0.0; scores.len()], &mut out);
         out
     }
 
     #[test]
-    fn mixing_is_a_logarithm_of_probabilities() {
+    fn mixed_features_are_log_probabilities() {
         let features = Features::Mixed {
             beta: 0.5,
             share: 0.1,
         };
-        let out = read(&features, &[2.0, 0.0, f32::NEG_INFINITY, -1e30]);
+        let out = compute(&features, &[2.0, 0.0, f32::NEG_INFINITY, -1e30]);
         let (a, b) = (1_f64.exp(), 1.0);
         let expected = |p: f64| (0.9 * p + 0.1 / 3.0).ln();
         assert!((f64::from(out[0]) - expected(a / (a + b))).abs() < 1e-6);
         assert!((f64::from(out[1]) - expected(b / (a + b))).abs() < 1e-6);
         assert!((f64::from(out[3]) - expected(0.0)).abs() < 1e-6);
-        assert_eq!(out[2], out[3], "a masked class reads the smallest");
+        assert_eq!(out[2], out[3], "a masked class has the smallest feature");
     }
 
     #[test]
-    fn tempered_scores_are_held_far_outside_the_calibration_range_only() {
+    fn only_scores_far_outside_the_calibration_range_are_clamped() {
         let scores = Scores::new(ScoreKind::Logits, arr2(&[[3.0_f32, -1.0], [1e30, 0.0]])).unwrap();
         let weights = vec![1.0, 0.0];
         let data = Dataset::new(scores, &[0, 1]).unwrap();
         let data = data.with_weights(weights).unwrap();
         let features = Features::tempered(InputKind::Raw, 2.0, &data);
-        // The row that does not count leaves the range −2..6, and its width is 8.
+        // The row of weight 0 is ignored: the range is −2..6, and its width 8.
         let Features::Tempered { range, .. } = features else {
             panic!()
         };
         assert_eq!(range, (-10.0, 14.0));
-        assert_eq!(read(&features, &[6.5, -4.5]), [13.0, -9.0]);
-        assert_eq!(read(&features, &[1e30, -1e30]), [14.0, -10.0]);
+        assert_eq!(compute(&features, &[6.5, -4.5]), [13.0, -9.0]);
+        assert_eq!(compute(&features, &[1e30, -1e30]), [14.0, -10.0]);
     }
 
     #[test]
-    fn shifts_are_those_of_the_networks() {
+    fn shifts_agree_with_those_of_the_networks() {
         let scores = [1.0_f32, 4.0, f32::NEG_INFINITY, -2.0];
         for kind in [InputKind::Raw, InputKind::LogSoftmax, InputKind::Centred] {
             let sorted = [4.0, 1.0, -2.0];
-            // Networks take the exponentials in 32 bits.
+            // Networks compute the exponentials in 32 bits.
             assert!((shift(kind, 1.0, &scores) - kind.shift(&sorted)).abs() < 1e-6);
         }
     }

@@ -1,15 +1,14 @@
-//! What every form of model does: transform blocks of rows.
+//! The interface of a form of model: it transforms blocks of rows.
 
 use crate::math::softmax;
 use crate::rank::Elementwise;
 
-/// Rows that a model transforms at once.
+/// A block of rows of scores, the input of a model.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RowBlock<'a> {
-    /// The scores, row by row.
+    /// The scores in row-major order.
     pub(crate) scores: &'a [f32],
-    /// The classes of each row from the largest score to the smallest. Empty unless the model
-    /// [reads it](Form::reads_order).
+    /// The classes of each row in descending order of their scores; may be empty if [`Form::reads_order`] is `false`.
     pub(crate) order: &'a [u32],
     /// K.
     pub(crate) classes: usize,
@@ -32,41 +31,46 @@ impl<'a> RowBlock<'a> {
     }
 }
 
+/// The number of classes of a row that are not masked.
+pub(crate) fn count_unmasked(scores: &[f32]) -> usize {
+    scores.iter().filter(|s| **s > f32::NEG_INFINITY).count()
+}
+
 /// A form of model: a fitted map from rows of scores to rows of logits.
 ///
-/// Rounding to what the caller asked for, and keeping the order there, is done by [`super::apply`].
+/// [`super::apply`] converts the logits to the kind and float type of the result, and keeps the order in that type.
 pub(crate) trait Form {
-    /// K, the number of classes it was fitted for.
+    /// K, the number of classes.
     fn classes(&self) -> usize;
 
-    /// Whether it promises to keep the ranking of every row.
+    /// Whether the model keeps the ranking of every row.
     fn order_preserving(&self) -> bool;
 
-    /// Whether it needs the sorted classes of each row.
+    /// Whether the model needs the sorted classes of each row.
     fn reads_order(&self) -> bool {
         self.order_preserving()
     }
 
-    /// How each logit depends on its score, if on nothing else but what is the same for the whole row. Rows
-    /// of such a model need not be sorted to keep their order.
+    /// Bounds on the slope, for a form whose logits are an increasing function of the score, apart from a shift of the
+    /// whole row. Such rows keep their order without being sorted.
     fn elementwise(&self) -> Option<Elementwise> {
         None
     }
 
-    /// The increasing function that every score goes through, at `score`, for forms that have one.
+    /// The value at `score` of the increasing function that is applied to each score, if there is one.
     fn function(&self, _score: f64) -> Option<f64> {
         None
     }
 
     /// Writes the calibrated logits of a block of rows, in class order, as 64-bit floats.
     ///
-    /// A row's result may depend on nothing but the row; masked classes become `-inf`.
+    /// The result of a row must not depend on the other rows. Masked classes become `-inf`.
     fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]);
 
-    /// Writes the unnormalised probabilities of each row: e^logit up to a factor per row that keeps the
-    /// largest far from overflow and underflow.
+    /// Writes the unnormalised probabilities of each row: e^logit times a factor per row that prevents overflow and
+    /// underflow of the largest.
     ///
-    /// A form that has a shorter way to them than through its logits takes it here.
+    /// Forms override this if they can compute them without the logits.
     fn unnormalised(&self, block: &RowBlock<'_>, unnormalised: &mut [f64]) {
         self.logits(block, unnormalised);
         softmax::unnormalised_rows(unnormalised, block.classes);

@@ -9,9 +9,25 @@ use super::{check, check_classes};
 use crate::error::Result;
 use crate::math::gemm::{Matrix, multiply};
 
-/// A fitted linear map: logits u + uD + b, with u the [`Features`] of a row and D a vector or a matrix.
+/// A fitted linear map: the logits of a row are u + uD + b, where u are its K [`Features`], D is a K×K matrix or the K
+/// diagonal elements of one, and b are K biases.
 ///
-/// D = 0 and b = 0 is temperature scaling, so D and b are what the labels said beyond it.
+/// D = 0 and b = 0 is temperature scaling.
+///
+/// ```
+/// use ordercal::models::{Features, LinearModel, LinearParts};
+/// use ordercal::{InputKind, Model, ScoreKind};
+///
+/// let model = Model::from(LinearModel::from_parts(LinearParts {
+///     classes: 2,
+///     features: Features::Tempered { input: InputKind::Raw, beta: 1.0, range: (-1e6, 1e6) },
+///     deviation: vec![0.5, 0.0],
+///     bias: vec![0.0, 1.0],
+/// })?);
+/// let logits: Vec<f64> = model.apply_row(&[2.0, 1.0], ScoreKind::Logits)?;
+/// assert_eq!(logits, [3.0, 2.0]);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinearModel {
     features: Features,
@@ -19,15 +35,15 @@ pub struct LinearModel {
     bias: Vec<f32>,
 }
 
-/// Everything a [`LinearModel`] is made of, to be stored or built by hand.
+/// All data of a [`LinearModel`], to be stored or built by hand.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinearParts {
     /// K.
     pub classes: usize,
-    /// What a row's scores become before they are weighted.
+    /// The features u of a row.
     pub features: Features,
-    /// D: K numbers, one per class, or K×K, the first row being what the first feature adds to every class.
+    /// D: K diagonal elements, or K×K in row-major order; row i holds the weights of feature i.
     #[serde(skip)]
     pub deviation: Vec<f32>,
     /// b, K numbers.
@@ -36,7 +52,7 @@ pub struct LinearParts {
 }
 
 impl LinearModel {
-    /// Takes a model apart.
+    /// The data of the model.
     pub fn to_parts(&self) -> LinearParts {
         LinearParts {
             classes: self.bias.len(),
@@ -49,7 +65,7 @@ impl LinearModel {
     /// Builds a model.
     ///
     /// # Errors
-    /// [`Error::InvalidPart`](crate::Error::InvalidPart) names the first part that does not fit the others.
+    /// [`Error::InvalidPart`](crate::Error::InvalidPart) names the first part that is invalid.
     pub fn from_parts(parts: LinearParts) -> Result<Self> {
         let classes = parts.classes;
         check_classes(classes)?;
@@ -71,12 +87,12 @@ impl LinearModel {
         })
     }
 
-    /// What a row's scores become before they are weighted.
+    /// The features of a row.
     pub fn features(&self) -> &Features {
         &self.features
     }
 
-    /// Whether D is a vector or a matrix.
+    /// Whether D is diagonal or a full matrix.
     pub(crate) fn shape(&self) -> LinearShape {
         if self.deviation.len() == self.bias.len() {
             LinearShape::Vector
@@ -86,16 +102,17 @@ impl LinearModel {
     }
 }
 
-/// How many weights a linear map has.
+/// The shape of the weights of a linear map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LinearShape {
-    /// A weight per class.
+    /// One weight per class: a diagonal matrix.
     Vector,
-    /// A weight per pair of classes.
+    /// One weight per pair of classes: a full matrix.
     Matrix,
 }
 
-/// Features are at most 1e6, so a product with K such numbers stays within 32 bits for any K in use.
+/// The largest absolute value of a weight or bias. Features are at most 1e6, so sums of up to 1e7 products do not overflow
+/// 32-bit floats.
 pub(crate) const LARGEST_WEIGHT: f32 = 1e25;
 
 impl Form for LinearModel {
@@ -113,7 +130,7 @@ impl Form for LinearModel {
         let mut features = vec![0.0_f32; block.scores.len()];
         let mut scratch = vec![0.0; classes];
         for (row, features) in features.chunks_exact_mut(classes).enumerate() {
-            self.features.read(block.row(row), &mut scratch, features);
+            self.features.of_row(block.row(row), &mut scratch, features);
         }
         let mut changes = vec![0.0_f32; features.len()];
         match self.shape() {

@@ -1,17 +1,31 @@
-//! A logistic function of each class's probability: what `platt` and `beta` learn.
+//! Logistic functions of each class's probability: the models of `platt` and `beta`.
 
 use serde::{Deserialize, Serialize};
 
 use super::form::{Form, RowBlock};
-use super::one_vs_rest::{ClassMap, check_share, logistic, maps, write_logits};
+use super::one_vs_rest::{ClassMap, check_share, logistic, map_count, write_logits};
 use super::parts::{ModelParts, PartsReader, Stored};
 use super::{check, check_classes};
 use crate::error::Result;
 use crate::math::exp::softplus_f64;
 
-/// Fitted maps σ(a ln p − b ln(1 − p) + c), one per class, then normalised and smoothed.
+/// Fitted maps g(p) = σ(a ln p − b ln(1 − p) + c) of each class's probability p; rows are then normalised and smoothed:
+/// (1 − s)·g_k/Σ_j g_j + s/K, with a weight s of the uniform distribution.
 ///
-/// With a = b this is Platt's σ(aℓ + c) on the log-odds ℓ. Two classes have a single map, the second's.
+/// With a = b this is Platt's σ(aℓ + c) of the log-odds ℓ = ln(p/(1 − p)). For two classes there is one map, that of the
+/// second class.
+///
+/// ```
+/// use ordercal::models::{LogisticModel, LogisticParts};
+/// use ordercal::{Model, ScoreKind};
+///
+/// // The identity, apart from the smoothing.
+/// let parts = LogisticParts { classes: 2, share: 1e-9, coefficients: vec![1.0, 1.0, 0.0] };
+/// let model = Model::from(LogisticModel::from_parts(parts)?);
+/// let probs: Vec<f64> = model.apply_row(&[0.75_f32.ln(), 0.25_f32.ln()], ScoreKind::Probs)?;
+/// assert!((probs[0] - 0.75).abs() < 1e-6);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogisticModel {
     classes: usize,
@@ -19,15 +33,15 @@ pub struct LogisticModel {
     coefficients: Vec<[f64; 3]>,
 }
 
-/// Everything a [`LogisticModel`] is made of, to be stored or built by hand.
+/// All data of a [`LogisticModel`], to be stored or built by hand.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogisticParts {
     /// K.
     pub classes: usize,
-    /// The share of the uniform distribution that is mixed in.
+    /// The weight s of the uniform distribution in the result.
     pub share: f64,
-    /// a, b and c of the first map, then of the second, and so on; one map for two classes, K for more.
+    /// a, b and c of each map, map after map. There is one map for two classes, otherwise K.
     #[serde(skip)]
     pub coefficients: Vec<f64>,
 }
@@ -41,7 +55,7 @@ impl LogisticModel {
         }
     }
 
-    /// Takes a model apart.
+    /// The data of the model.
     pub fn to_parts(&self) -> LogisticParts {
         LogisticParts {
             classes: self.classes,
@@ -53,12 +67,12 @@ impl LogisticModel {
     /// Builds a model.
     ///
     /// # Errors
-    /// [`Error::InvalidPart`](crate::Error::InvalidPart) names the first part that does not fit the others.
+    /// [`Error::InvalidPart`](crate::Error::InvalidPart) names the first part that is invalid.
     pub fn from_parts(parts: LogisticParts) -> Result<Self> {
         check_classes(parts.classes)?;
         check_share(parts.share)?;
         let (maps, rest) = parts.coefficients.as_chunks::<3>();
-        let good = rest.is_empty() && maps.len() == self::maps(parts.classes);
+        let good = rest.is_empty() && maps.len() == map_count(parts.classes);
         let expected = "three numbers per map: one map for two classes, else one per class";
         check(good, "coefficients", parts.coefficients.len(), expected)?;
         let good = parts.coefficients.iter().all(|c| c.is_finite());
@@ -74,7 +88,7 @@ impl LogisticModel {
 impl ClassMap for LogisticModel {
     fn probability(&self, map: usize, log_odds: f64) -> f64 {
         let [a, b, c] = self.coefficients[map];
-        let [log_p, minus_log_rest] = logarithms(log_odds);
+        let [log_p, minus_log_rest] = log_probabilities(log_odds);
         logistic(a * log_p + b * minus_log_rest + c)
     }
 }
@@ -111,7 +125,7 @@ impl Stored for LogisticModel {
     }
 }
 
-/// ln p and −ln(1 − p) of log-odds.
-pub(crate) fn logarithms(log_odds: f64) -> [f64; 2] {
+/// ln p and −ln(1 − p) of the probability p with the given log-odds.
+pub(crate) fn log_probabilities(log_odds: f64) -> [f64; 2] {
     [-softplus_f64(-log_odds).0, softplus_f64(log_odds).0]
 }

@@ -1,4 +1,4 @@
-//! Averages of models: Σ wᵢ pᵢ(x) in probability space.
+//! Weighted averages of models in probability space: Σ wᵢ pᵢ(x).
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,11 +11,10 @@ use crate::math::exp::exp_f64;
 use crate::math::simd::vectorized;
 use crate::math::softmax;
 
-/// A mixture of fitted models: the probabilities Σ wᵢ pᵢ, w > 0 and Σw = 1.
+/// A mixture of fitted models with probabilities Σ wᵢ pᵢ(x), where w > 0 and Σw = 1.
 ///
-/// Distributions that rank the classes as the input does form a convex set, so a mixture of order-preserving
-/// models is order-preserving; with one free model among them it is not. Fold ensembles and
-/// [`Auto`](crate::Auto) are such mixtures.
+/// The distributions that rank the classes as the scores do form a convex set, so a mixture of order-preserving models is
+/// order-preserving. Fold ensembles and [`Auto`](crate::Auto) are such mixtures.
 ///
 /// ```
 /// use ordercal::models::{MixtureModel, TsModel};
@@ -36,11 +35,11 @@ pub struct MixtureModel {
 }
 
 impl MixtureModel {
-    /// Mixes models by weights, which are scaled to sum to 1.
+    /// The mixture of models with the given weights, which are scaled to sum to 1.
     ///
     /// # Errors
-    /// [`Error::InvalidPart`](crate::Error::InvalidPart) if there is no model, a weight is not positive, or the models are for
-    /// different numbers of classes.
+    /// [`Error::InvalidPart`](crate::Error::InvalidPart) if there is no model, a weight is not positive, or the numbers of
+    /// classes differ.
     pub fn new(mut members: Vec<(f64, Model)>) -> Result<Self> {
         check(!members.is_empty(), "members", "none", "at least one model")?;
         let classes = members[0].1.classes();
@@ -52,14 +51,14 @@ impl MixtureModel {
             check(model.classes() == classes, "members", found, expected)?;
         }
         let sum: f64 = members.iter().map(|(weight, _)| weight).sum();
-        // What was scaled once must come back from a file as it went in.
+        // Weights that were scaled already are not scaled again: a stored model must keep its bits.
         if (sum - 1.0).abs() > 1e-12 {
             members.iter_mut().for_each(|(weight, _)| *weight /= sum);
         }
         Ok(Self { members })
     }
 
-    /// The same weight for every model.
+    /// The mixture of models with equal weights.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -91,14 +90,14 @@ impl Form for MixtureModel {
         let classes = block.classes;
         let mut member = vec![0.0; logits.len()];
         let mut scratch = vec![0.0; classes];
-        // Logarithms throughout: a class may be less probable than 64 bits can show, and still has a rank.
+        // In the log domain, because the order must be kept where probabilities underflow.
         let mut top = vec![0.0; logits.len()];
-        for (place, (weight, model)) in self.members.iter().enumerate() {
+        for (index, (weight, model)) in self.members.iter().enumerate() {
             model.logits(block, &mut member);
             for row in member.chunks_exact_mut(classes) {
                 softmax::log_probabilities(row, &mut scratch);
             }
-            if place == 0 {
+            if index == 0 {
                 start(&member, weight.ln(), &mut top, logits);
             } else {
                 add(&member, weight.ln(), &mut top, logits);
@@ -121,9 +120,9 @@ impl Stored for MixtureModel {
             weights: Vec::new(),
             members: Vec::new(),
         };
-        for (place, (weight, model)) in self.members.iter().enumerate() {
+        for (index, (weight, model)) in self.members.iter().enumerate() {
             settings.weights.push(*weight);
-            let member = parts.child(&format!("{place}."), model)?;
+            let member = parts.child(&format!("{index}."), model)?;
             settings.members.push(member);
         }
         parts.set(&settings);
@@ -136,14 +135,14 @@ impl Stored for MixtureModel {
         let good = weights.len() == members.len();
         check(good, "weights", found, "one weight per model")?;
         let pairs = weights.into_iter().zip(members).enumerate();
-        let pairs = pairs.map(|(place, (weight, settings))| {
-            Ok((weight, parts.child(&format!("{place}."), settings)?))
+        let pairs = pairs.map(|(index, (weight, settings))| {
+            Ok((weight, parts.child(&format!("{index}."), settings)?))
         });
         Self::new(pairs.collect::<Result<_>>()?)
     }
 }
 
-/// What a file says of the model.
+/// The settings in a model file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MixtureSettings {
@@ -159,8 +158,8 @@ fn start(logs: &[f64], weight: f64, top: &mut [f64], sum: &mut [f64]) {
 }
 
 vectorized! {
-    /// Adds e^(log + weight) to e^top · sum, with top the larger of the two. Masked classes come to nothing
-    /// that is used.
+    /// Adds e^(log + weight) to the running sum e^top · sum, where top is the largest exponent (streaming log-sum-exp).
+    /// The results for masked classes are not used.
     fn add(logs: &[f64], weight: f64, top: &mut [f64], sum: &mut [f64]) {
         for ((top, sum), &log) in top.iter_mut().zip(sum).zip(logs) {
             let log = log + weight;
@@ -178,7 +177,7 @@ mod tests {
     use crate::models::{TsModel, UncalibratedModel};
 
     #[test]
-    fn what_does_not_fit_together_is_refused() {
+    fn inconsistent_members_are_rejected() {
         let ts = |classes| Model::from(TsModel::new(classes, 1.0).unwrap());
         let refused = |members| MixtureModel::new(members).unwrap_err().to_string();
         assert!(refused(vec![]).contains("at least one model"));

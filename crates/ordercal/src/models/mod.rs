@@ -1,4 +1,4 @@
-//! What was fitted: [`Model`], and one file per form that a model can have.
+//! Fitted models: [`Model`], and one file per form of model.
 
 pub(crate) mod apply;
 mod chain;
@@ -35,11 +35,11 @@ pub use custom::{CustomModel, Transform};
 pub use diag::DiagModel;
 pub use ets::{EtsModel, EtsParts};
 pub use features::Features;
-pub(crate) use form::{Form, RowBlock};
+pub(crate) use form::{Form, RowBlock, count_unmasked};
 pub(crate) use linear::{LARGEST_WEIGHT, LinearShape};
 pub use kernel::{KernelModel, KernelParts};
 pub use linear::{LinearModel, LinearParts};
-pub(crate) use logistic::logarithms;
+pub(crate) use logistic::log_probabilities;
 pub use logistic::{LogisticModel, LogisticParts};
 pub use mixture::MixtureModel;
 pub(crate) use network::check_hidden;
@@ -52,7 +52,7 @@ pub use projection::Projector;
 pub use ts::TsModel;
 pub use uncalibrated::UncalibratedModel;
 
-/// Calls the macro `$use` with every form of model: its variant of [`Model`], its type, and its name in files.
+/// Calls the macro `$use` with the table of forms: variant of [`Model`], type, and name in model files.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! for_each_form {
@@ -60,29 +60,29 @@ macro_rules! for_each_form {
         $use! {
             /// The identity.
             Uncalibrated(UncalibratedModel) "uncalibrated",
-            /// A temperature.
+            /// Temperature scaling.
             Ts(TsModel) "ts",
             /// A mixture of the tempered, the original and the uniform distribution.
             Ets(EtsModel) "ets",
             /// One increasing function for all classes.
             Diag(DiagModel) "diag",
-            /// One of the network families.
+            /// A network with one of the three wirings.
             Network(NetworkModel) "network",
             /// A linear map of logits or log-probabilities.
             Linear(LinearModel) "linear",
             /// A logistic function of each class's probability.
             Logistic(LogisticModel) "logistic",
-            /// A curve for each class's probability.
+            /// A piecewise linear or constant function of each class's probability.
             Curves(CurvesModel) "curves",
             /// A kernel model of the probabilities.
             Kernel(KernelModel) "kernel",
-            /// A free model projected onto the input's order.
+            /// A model whose probabilities are projected onto the order of the scores.
             Ordered(OrderedModel) "ordered",
-            /// An average of models.
+            /// A weighted average of models.
             Mixture(MixtureModel) "mixture",
-            /// A model behind another.
+            /// The composition of two models.
             Chain(ChainModel) "chain",
-            /// A model of your own.
+            /// A user's own model.
             Custom(CustomModel) "custom",
         }
     };
@@ -90,10 +90,20 @@ macro_rules! for_each_form {
 
 macro_rules! define_model {
     ($($(#[$doc:meta])* $variant:ident($form:ident) $name:literal,)*) => {
-        /// A fitted calibrator.
+        /// A fitted calibration map: a function from a row of K scores to a row of K calibrated scores.
         ///
-        /// Rows come out in the float type and as the kind of score that the caller asks for; an
-        /// order-preserving model keeps the ranking of every row in *that* type (see [`crate::rank`]).
+        /// The caller chooses the float type and the kind of the result (logits, log-probabilities or probabilities). An
+        /// order-preserving model keeps the ranking of every row in that type, after rounding (see [`crate::rank`]).
+        ///
+        /// ```
+        /// use ordercal::models::TsModel;
+        /// use ordercal::{Model, ScoreKind};
+        ///
+        /// let model = Model::from(TsModel::new(2, 0.5)?);
+        /// let probs: Vec<f64> = model.apply_row(&[2.0, 0.0], ScoreKind::Probs)?;
+        /// assert!((probs[0] - 1.0 / (1.0 + (-1_f64).exp())).abs() < 1e-12);
+        /// # Ok::<(), ordercal::Error>(())
+        /// ```
         #[derive(Debug, Clone, PartialEq)]
         #[non_exhaustive]
         pub enum Model {
@@ -106,7 +116,7 @@ macro_rules! define_model {
             }
         })*
 
-        /// Runs `$body` with the form that a model has.
+        /// Evaluates `$body` with `$inner` bound to the model's form.
         macro_rules! each_form {
             ($model:expr, $inner:ident => $body:expr) => {
                 match $model { $(Model::$variant($inner) => $body,)* }
@@ -114,7 +124,7 @@ macro_rules! define_model {
         }
 
         impl Model {
-            /// The name of its form, as in a model file.
+            /// The name of the model's form, as in a model file.
             pub fn form(&self) -> &'static str {
                 match self { $(Self::$variant(_) => $name,)* }
             }
@@ -171,54 +181,54 @@ impl Model {
         CustomModel::new(transform).into()
     }
 
-    /// K, the number of classes it was fitted for.
+    /// K, the number of classes.
     pub fn classes(&self) -> usize {
         Form::classes(self)
     }
 
-    /// Whether it promises to keep the ranking of every row.
+    /// Whether the model keeps the ranking of every row.
     pub fn order_preserving(&self) -> bool {
         Form::order_preserving(self)
     }
 
-    /// The increasing function that every score goes through, at `score`, for models that have one: those of
-    /// `uncalibrated`, `ts` and `diag`.
+    /// The value at `score` of the increasing function that the model applies to each score, if there is such a function:
+    /// for the forms `uncalibrated`, `ts` and `diag`.
     pub fn function(&self, score: f64) -> Option<f64> {
         Form::function(self, score)
     }
 
-    /// Takes the model apart.
+    /// The model as plain data, to be stored.
     ///
     /// # Errors
-    /// [`Error::CannotStore`] if there is a [custom](Self::custom) model in it.
+    /// [`Error::CannotStore`] if the model is or contains a [custom](Self::custom) one.
     pub fn to_parts(&self) -> Result<ModelParts> {
         let mut parts = ModelParts::of_form(self.form());
         each_form!(self, form => form.write(&mut parts))?;
         Ok(parts)
     }
 
-    /// Builds a model from its parts, and checks all of them.
+    /// Builds a model from its parts and validates them.
     ///
     /// # Errors
-    /// [`Error::InvalidPart`] names the first part that is missing, out of range or does not fit the others.
+    /// [`Error::InvalidPart`] names the first part that is missing, out of range or inconsistent with the others.
     pub fn from_parts(parts: ModelParts) -> Result<Self> {
         PartsReader::read_all(parts)
     }
 
-    /// Calibrates every row: N×K scores of the kind `output`.
+    /// Calibrates N×K scores; the result is N×K, of the kind `output`.
     ///
     /// # Errors
-    /// If the scores are of another number of classes.
+    /// [`Error::WrongClasses`] if the scores have another number of classes.
     pub fn apply<T: Real>(&self, scores: &Scores<'_>, output: ScoreKind) -> Result<Array2<T>> {
         let mut results = Array2::default((scores.rows(), self.classes()));
         self.apply_into(scores, output, results.view_mut())?;
         Ok(results)
     }
 
-    /// The same into a matrix that is there already.
+    /// [`apply`](Self::apply) into an existing N×K matrix.
     ///
     /// # Errors
-    /// If the scores are of another number of classes, or the matrix of another shape.
+    /// [`Error::WrongClasses`] or [`Error::WrongShape`] if the number of classes or the shape differs.
     pub fn apply_into<T: Real>(
         &self,
         scores: &Scores<'_>,
@@ -228,31 +238,31 @@ impl Model {
         each_form!(self, form => apply::apply_into(form, scores, output, results))
     }
 
-    /// Calibrates a single row of logits, with the same result as in a matrix.
+    /// Calibrates one row of K logits. The result has the same bits as in a larger matrix.
     ///
     /// # Errors
-    /// If a score is not valid, or the row is of another width.
+    /// If a score is invalid, or the row does not have K scores.
     pub fn apply_row<T: Real>(&self, logits: &[f32], output: ScoreKind) -> Result<Vec<T>> {
-        let row =
-            ArrayView2::from_shape((1, logits.len()), logits).expect("one row of that length");
+        let row = ArrayView2::from_shape((1, logits.len()), logits)
+            .expect("the slice has the length of the row");
         let scores = Scores::new(ScoreKind::Logits, row)?;
         let results = self.apply(&scores, output)?;
         Ok(results.into_raw_vec_and_offset().0)
     }
 }
 
-/// Checks a number of classes that was stored.
+/// Validates a stored number of classes.
 fn check_classes(classes: usize) -> Result<()> {
     check(classes >= 2, "classes", classes, "at least 2")
 }
 
-/// Checks an inverse temperature that was stored.
+/// Validates a stored inverse temperature.
 fn check_beta(beta: f64) -> Result<()> {
     let good = beta > 0.0 && beta.is_finite();
     check(good, "beta", beta, "a positive number")
 }
 
-/// Refuses a part of a model that is not as it should be.
+/// An [`Error::InvalidPart`] unless `good`.
 fn check(
     good: bool,
     part: &'static str,

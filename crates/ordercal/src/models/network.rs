@@ -1,4 +1,4 @@
-//! A fitted network family, and how it transforms rows.
+//! Fitted networks: the models of `oi`, `op` and `unconstrained`.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,19 +12,43 @@ use crate::nn::input::{InputKind, Inputs};
 use crate::nn::mlp::Shape;
 use crate::rank::Sorter;
 
-/// How a network sits between scores and logits.
+/// The inputs of a network and the meaning of its outputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wiring {
-    /// Reads sorted scores, gives multipliers of the gaps.
+    /// From sorted scores to multipliers of the gaps between them.
     SortedToGaps,
-    /// Reads scores in class order, gives multipliers of the gaps.
+    /// From scores in class order to multipliers of the gaps between sorted scores.
     ClassesToGaps,
-    /// Reads scores in class order, gives logits.
+    /// From scores in class order to logits.
     ClassesToLogits,
 }
 
-/// A fitted network family.
+/// A fitted network with K inputs and K outputs.
+///
+/// For the two wirings to gaps, the logits are f(x) = S(x)⁻¹ U w: with the scores sorted in descending order, y = S(x)x, the
+/// gaps w_i = (y_i − y_{i+1})·m_i are multiplied by positive multipliers m = β·softplus(network + c), where softplus(c) = 1,
+/// and summed from the smallest score up (U is the upper-triangular matrix of ones). Otherwise the outputs are the logits.
+///
+/// ```
+/// use ordercal::models::{NetworkModel, NetworkParts, Wiring};
+/// use ordercal::{InputKind, Model, ScoreKind};
+///
+/// // Where all parameters are 0, the model is temperature scaling.
+/// let model = Model::from(NetworkModel::from_parts(NetworkParts {
+///     wiring: Wiring::SortedToGaps,
+///     classes: 2,
+///     hidden: vec![3],
+///     input: InputKind::Raw,
+///     scale: 1.0,
+///     range: (-10.0, 10.0),
+///     beta: 0.5,
+///     params: vec![0.0; (2 + 1) * 3 + (3 + 1) * 2],
+/// })?);
+/// let logits: Vec<f64> = model.apply_row(&[4.0, 0.0], ScoreKind::Logits)?;
+/// assert!((logits[0] - logits[1] - 2.0).abs() < 1e-6);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct NetworkModel {
     pub(crate) wiring: Wiring,
@@ -34,31 +58,31 @@ pub struct NetworkModel {
     pub(crate) params: Vec<f32>,
 }
 
-/// Everything a [`NetworkModel`] is made of, to be stored or built by hand.
+/// All data of a [`NetworkModel`], to be stored or built by hand.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkParts {
-    /// What the network reads and what its outputs mean.
+    /// The inputs of the network and the meaning of its outputs.
     pub wiring: Wiring,
     /// K.
     pub classes: usize,
-    /// Units of each hidden layer.
+    /// The number of units of each hidden layer.
     pub hidden: Vec<usize>,
-    /// The shift of a row before the network reads it.
+    /// The shift that is subtracted from a row.
     pub input: InputKind,
-    /// What the shifted scores are divided by.
+    /// The divisor of the shifted scores.
     pub scale: f64,
-    /// The range inputs are held in, after the division.
+    /// The range to which the inputs are clamped after the division.
     pub range: (f64, f64),
-    /// The multiplier of every gap where the network says 0; without meaning for an unconstrained one.
+    /// β > 0, the multiplier of a gap where the output of the network is 0; unused if the outputs are logits.
     pub beta: f64,
-    /// Weights (inputs × outputs, row by row) and biases, layer by layer.
+    /// Layer by layer, the weights (inputs × outputs in row-major order) and the biases.
     #[serde(skip)]
     pub params: Vec<f32>,
 }
 
 impl NetworkModel {
-    /// Takes a model apart.
+    /// The data of the model.
     pub fn to_parts(&self) -> NetworkParts {
         NetworkParts {
             wiring: self.wiring,
@@ -75,7 +99,7 @@ impl NetworkModel {
     /// Builds a model.
     ///
     /// # Errors
-    /// [`Error::InvalidPart`](crate::Error::InvalidPart) names the first part that does not fit the others.
+    /// [`Error::InvalidPart`](crate::Error::InvalidPart) names the first part that is invalid.
     pub fn from_parts(parts: NetworkParts) -> Result<Self> {
         check_hidden(&parts.hidden)?;
         check_classes(parts.classes)?;
@@ -88,7 +112,7 @@ impl NetworkModel {
         check_beta(parts.beta)?;
         let shape = Shape::new(parts.classes, &parts.hidden, parts.classes);
         let found = parts.params.len();
-        let expected = "as many as the layers' widths call for";
+        let expected = "the number of weights and biases of the layers";
         check(found == shape.params(), "params", found, expected)?;
         let good = parts.params.iter().all(|p| p.is_finite());
         check(good, "params", "NaN or infinity", "finite numbers")?;
@@ -120,7 +144,6 @@ impl Form for NetworkModel {
         let classes = block.classes;
         let rows = block.rows();
         let mut sorter = Sorter::new(classes);
-        // Sorted scores, and beside them what the network reads.
         let mut sorted = vec![0.0_f32; block.scores.len()];
         let mut network_inputs = vec![0.0_f32; block.scores.len()];
         let mut possible = vec![0; rows];
@@ -137,7 +160,7 @@ impl Form for NetworkModel {
                 *sorted = scores[class as usize];
             }
             *possible = sorted.partition_point(|&score| score > f32::NEG_INFINITY);
-            self.read(scores, &sorted[..*possible], inputs);
+            self.inputs_of_row(scores, &sorted[..*possible], inputs);
         }
         let mut buffers = self.shape.buffers(rows);
         let outputs = self
@@ -160,8 +183,8 @@ impl Form for NetworkModel {
             .enumerate()
         {
             let sorted = &sorted[row * classes..][..possible[row]];
-            gaps(sorted, outputs, self.beta, &mut steps);
-            stack(&steps, block.row_order(row), sorted.len(), logits);
+            scaled_gaps(sorted, outputs, self.beta, &mut steps);
+            cumulate(&steps, block.row_order(row), sorted.len(), logits);
         }
     }
 }
@@ -184,7 +207,7 @@ impl Stored for NetworkModel {
 /// Checks the widths of hidden layers.
 ///
 /// # Errors
-/// If there are none or too many, or one is empty.
+/// If there is no hidden layer, there are more than 8, or one has no units.
 pub(crate) fn check_hidden(hidden: &[usize]) -> Result<()> {
     if hidden.is_empty() || hidden.contains(&0) || hidden.len() > 8 {
         let found = format!("{hidden:?}");
@@ -198,29 +221,29 @@ pub(crate) fn check_hidden(hidden: &[usize]) -> Result<()> {
 }
 
 impl NetworkModel {
-    /// Makes the network's inputs of a row, whose possible scores are given in descending order, too.
-    fn read(&self, scores: &[f32], possible: &[f32], inputs: &mut [f32]) {
+    /// Writes the network's inputs for a row. `possible` holds its unmasked scores in descending order.
+    fn inputs_of_row(&self, scores: &[f32], possible: &[f32], inputs: &mut [f32]) {
         let shift = self.inputs.kind.shift(possible);
         let source = match self.wiring {
             Wiring::SortedToGaps => possible,
             Wiring::ClassesToGaps | Wiring::ClassesToLogits => scores,
         };
         let smallest = possible[possible.len() - 1];
-        // Masked classes read as the smallest possible one.
-        let (seen, masked) = inputs.split_at_mut(source.len());
-        self.inputs.read(source, smallest, shift, seen);
+        // The input of a masked class is that of the smallest unmasked score.
+        let (unmasked, masked) = inputs.split_at_mut(source.len());
+        self.inputs.read(source, smallest, shift, unmasked);
         masked.fill(self.inputs.value(smallest, shift));
     }
 }
 
 vectorized! {
-    /// What each sorted class lies above the next: gaps times multipliers.
-    fn gaps(sorted: &[f32], outputs: &[f32], beta: f64, steps: &mut [f64]) {
+    /// The gaps between neighbouring sorted scores, times their multipliers.
+    fn scaled_gaps(sorted: &[f32], outputs: &[f32], beta: f64, steps: &mut [f64]) {
         let pairs = sorted.iter().zip(&sorted[1..]);
         for ((&here, &next), (step, &output)) in pairs.zip(steps.iter_mut().zip(outputs)) {
             let gap = f64::from(here) - f64::from(next);
             let multiplier = multiplier_f32(output).0;
-            // The softplus is positive, but 32 bits may not show it.
+            // The softplus is positive, but may underflow in 32 bits.
             let multiplier = if multiplier > f32::MIN_POSITIVE { multiplier } else { f32::MIN_POSITIVE };
             *step = gap * beta * f64::from(multiplier);
         }
@@ -228,8 +251,8 @@ vectorized! {
     }
 }
 
-/// f(x) = S(x)⁻¹ U w: steps summed from the smallest class up, put back in place.
-fn stack(steps: &[f64], order: &[u32], possible: usize, logits: &mut [f64]) {
+/// f(x) = S(x)⁻¹ U w: the cumulative sums of the steps from the smallest score up, in class order.
+fn cumulate(steps: &[f64], order: &[u32], possible: usize, logits: &mut [f64]) {
     let (order, masked) = order.split_at(possible);
     let mut level = 0.0;
     for (&class, &step) in order.iter().zip(steps).rev() {

@@ -1,9 +1,9 @@
-//! A free model with its probabilities projected onto the order of the scores.
+//! Models whose probabilities are projected onto the order of the scores.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::ets::log_sum;
+use super::ets::log_sum_exp;
 use super::form::{Form, RowBlock};
 use super::parts::{ModelParts, PartsReader, Stored};
 use super::projection::Projector;
@@ -11,10 +11,23 @@ use super::{Model, check_beta};
 use crate::error::Result;
 use crate::math::softmax;
 
-/// The share of the tempered input distribution that is mixed into a projection, to keep strict steps strict.
+/// The weight of softmax(βx) in a projection: a small share, so that classes with different scores are never tied.
 pub const SLIVER: f64 = 1e-6;
 
-/// A fitted free model with the projection behind it.
+/// A fitted model whose probabilities q are projected onto the order of the scores x.
+///
+/// The result is (1 − s)·p + s·softmax(βx), where p minimises KL(q‖p) among the distributions that rank the classes as the
+/// scores do ([`Projector`]) and s = [`SLIVER`] makes the order strict.
+///
+/// ```
+/// use ordercal::models::{OrderedModel, UncalibratedModel};
+/// use ordercal::{Model, ScoreKind};
+///
+/// let model = Model::from(OrderedModel::new(UncalibratedModel::new(3)?.into(), 1.0)?);
+/// let probs: Vec<f64> = model.apply_row(&[1.0, 2.0, 2.0], ScoreKind::Probs)?;
+/// assert!(probs[1] > probs[0] && probs[1] == probs[2]);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct OrderedModel {
     inner: Box<Model>,
@@ -22,8 +35,8 @@ pub struct OrderedModel {
 }
 
 impl OrderedModel {
-    /// Projects a fitted model; β > 0 tempers the input distribution that keeps strict steps strict. A model
-    /// that keeps the order already (what `auto-free` falls back to) hardly changes.
+    /// Projects a fitted model; β > 0 is the inverse temperature of the distribution that is mixed in. A model that is
+    /// already order-preserving changes only by the weight [`SLIVER`].
     ///
     /// # Errors
     /// [`Error::InvalidPart`](crate::Error::InvalidPart) if β is not positive.
@@ -40,7 +53,7 @@ impl OrderedModel {
         &self.inner
     }
 
-    /// β.
+    /// β, the inverse temperature of the distribution that is mixed in.
     pub fn inverse_temperature(&self) -> f64 {
         self.beta
     }
@@ -81,7 +94,7 @@ impl Stored for OrderedModel {
     }
 }
 
-/// What a file says of the model.
+/// The settings in a model file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct OrderedSettings {
@@ -98,7 +111,7 @@ pub(crate) struct OrderProjection {
 }
 
 impl OrderProjection {
-    /// For rows of K = `classes`; β tempers the input distribution that keeps strict steps strict.
+    /// A projection for rows of K = `classes` that mixes in softmax(βx).
     pub(crate) fn new(classes: usize, beta: f64) -> Self {
         Self {
             beta,
@@ -118,7 +131,7 @@ impl OrderProjection {
         softmax::log_probabilities(&mut self.tempered, &mut self.scratch);
         for ((p, &tempered), &score) in probs.iter_mut().zip(&self.tempered).zip(scores) {
             *p = if score > f32::NEG_INFINITY {
-                log_sum(&[most + p.ln(), sliver + tempered])
+                log_sum_exp(&[most + p.ln(), sliver + tempered])
             } else {
                 f64::NEG_INFINITY
             };

@@ -1,4 +1,4 @@
-//! Models as plain data: settings that fit in a header, and arrays of numbers with names.
+//! Models as plain data: settings for the header of a file, and named arrays of numbers.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,16 @@ use serde_json::{Map, Value};
 use super::Model;
 use crate::error::{Error, Result};
 
-/// A form of model that writes and reads itself.
+/// A form of model that converts itself to and from [`ModelParts`].
 pub(super) trait Stored: Sized {
     /// Writes the settings and arrays that [`read`](Self::read) needs.
     fn write(&self, parts: &mut ModelParts) -> Result<()>;
 
-    /// Builds the model from what [`write`](Self::write) wrote, and checks all of it.
+    /// Builds the model from the output of [`write`](Self::write), and validates it.
     fn read(parts: &mut PartsReader<'_>) -> Result<Self>;
 }
 
-/// The numbers of an array.
+/// The values of an array, in row-major order.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum TensorValues {
@@ -26,13 +26,13 @@ pub enum TensorValues {
     F32(Vec<f32>),
     /// 64-bit floats.
     F64(Vec<f64>),
-    /// Counts.
+    /// 32-bit counts.
     U32(Vec<u32>),
 }
 
 /// An element type of [`TensorValues`].
 pub(crate) trait Element: Sized {
-    /// What an array of it is called in messages.
+    /// The name of an array of this type in error messages.
     const ARRAY: &'static str;
     fn wrap(values: Vec<Self>) -> TensorValues;
     fn unwrap(values: TensorValues) -> Option<Vec<Self>>;
@@ -61,10 +61,10 @@ element!(f32, F32, "an array of 32-bit floats");
 element!(f64, F64, "an array of 64-bit floats");
 element!(u32, U32, "an array of 32-bit counts");
 
-/// Everything a [`Model`] is made of, to be stored.
+/// All data of a [`Model`], to be stored.
 ///
-/// `settings` is a JSON object: the name of the form under `form`, and what the form needs beside its arrays.
-/// The arrays of a model inside another one have names that begin with its place: `0.params`, `then.slopes`.
+/// `settings` is a JSON object with the name of the form in `form` and the scalars of the form; `tensors` holds its arrays.
+/// The arrays of a model nested in another one have a prefix that says where it belongs: `0.params`, `then.slopes`.
 ///
 /// ```
 /// use ordercal::Model;
@@ -78,9 +78,9 @@ element!(u32, U32, "an array of 32-bit counts");
 /// ```
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ModelParts {
-    /// The settings, an object.
+    /// The settings, a JSON object.
     pub settings: Value,
-    /// The arrays, each with its name.
+    /// The arrays with their names.
     pub tensors: Vec<(String, TensorValues)>,
 }
 
@@ -94,7 +94,7 @@ impl ModelParts {
         }
     }
 
-    /// Adds every field of a struct to the settings.
+    /// Adds the serialised fields of a struct to the settings.
     pub(super) fn set(&mut self, fields: &impl Serialize) {
         if let Ok(Value::Object(fields)) = serde_json::to_value(fields) {
             for (name, value) in fields {
@@ -108,39 +108,43 @@ impl ModelParts {
         self.tensors.push((name.to_owned(), T::wrap(values)));
     }
 
-    /// Adds the arrays of a model inside this one, and returns its settings.
-    pub(super) fn child(&mut self, place: &str, model: &Model) -> Result<Value> {
+    /// Adds the arrays of a nested model with a prefix to their names, and returns its settings.
+    pub(super) fn child(&mut self, prefix: &str, model: &Model) -> Result<Value> {
         let parts = model.to_parts()?;
         let named = parts.tensors.into_iter();
-        let named = named.map(|(name, values)| (format!("{place}{name}"), values));
+        let named = named.map(|(name, values)| (format!("{prefix}{name}"), values));
         self.tensors.extend(named);
         Ok(parts.settings)
     }
 }
 
-/// Takes settings and arrays out of [`ModelParts`], for one model among those inside each other.
+/// Removes the settings and arrays of one model, possibly nested, from [`ModelParts`].
 pub(crate) struct PartsReader<'a> {
     settings: Map<String, Value>,
     tensors: &'a mut BTreeMap<String, TensorValues>,
-    /// What the names of this model's arrays begin with.
-    place: String,
+    /// The prefix of the names of this model's arrays.
+    prefix: String,
 }
 
 impl<'a> PartsReader<'a> {
-    /// Reads the whole of `parts`: nothing may be left over.
+    /// Reads a model; arrays that it does not use are an error.
     pub(super) fn read_all(parts: ModelParts) -> Result<Model> {
         let mut tensors: BTreeMap<String, TensorValues> = parts.tensors.into_iter().collect();
         let model = PartsReader::model(parts.settings, &mut tensors, String::new())?;
         match tensors.into_keys().next() {
             None => Ok(model),
-            Some(name) => Err(damaged(&name, "an array too many".to_owned(), "none")),
+            Some(name) => Err(damaged(
+                &name,
+                "an unexpected array".to_owned(),
+                "no such array",
+            )),
         }
     }
 
     fn model(
         settings: Value,
         tensors: &'a mut BTreeMap<String, TensorValues>,
-        place: String,
+        prefix: String,
     ) -> Result<Model> {
         let Value::Object(mut settings) = settings else {
             let found = settings.to_string();
@@ -156,21 +160,21 @@ impl<'a> PartsReader<'a> {
         let mut reader = PartsReader {
             settings,
             tensors,
-            place,
+            prefix,
         };
         Model::read_form(&form, &mut reader)
     }
 
-    /// All settings that are left, as a struct.
+    /// The remaining settings, as a struct.
     pub(super) fn settings<T: DeserializeOwned>(&mut self) -> Result<T> {
         let settings = std::mem::take(&mut self.settings);
         serde_json::from_value(settings.into())
-            .map_err(|e| damaged("model", e.to_string(), "the settings of its form"))
+            .map_err(|e| damaged("model", e.to_string(), "the settings of the form"))
     }
 
     /// An array of this model.
     pub(super) fn tensor<T: Element>(&mut self, name: &str) -> Result<Vec<T>> {
-        let name = format!("{}{name}", self.place);
+        let name = format!("{}{name}", self.prefix);
         let found = match self.tensors.remove(&name) {
             None => "nothing",
             Some(values) => match T::unwrap(values) {
@@ -181,10 +185,10 @@ impl<'a> PartsReader<'a> {
         Err(damaged(&name, found.to_owned(), T::ARRAY))
     }
 
-    /// A model inside this one.
-    pub(super) fn child(&mut self, place: &str, settings: Value) -> Result<Model> {
-        let place = format!("{}{place}", self.place);
-        PartsReader::model(settings, self.tensors, place)
+    /// A nested model whose arrays have the given prefix.
+    pub(super) fn child(&mut self, prefix: &str, settings: Value) -> Result<Model> {
+        let prefix = format!("{}{prefix}", self.prefix);
+        PartsReader::model(settings, self.tensors, prefix)
     }
 }
 

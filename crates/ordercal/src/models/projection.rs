@@ -1,12 +1,11 @@
-//! The nearest distribution that ranks the classes as a row of scores does.
+//! The projection of a distribution onto those that rank the classes as a row of scores does.
 
-/// Projects distributions onto the order of a row, without allocating per row.
+/// Projects a distribution q onto the order of a row of scores x, without allocating per row.
 ///
-/// Of all p with x_i > x_j ⇒ p_i ≥ p_j and x_i = x_j ⇒ p_i = p_j, the one that minimises
-/// KL(q‖p) = Σ q_i ln(q_i/p_i) is a step function along the sorted row: classes with equal scores are pooled,
-/// then neighbours that stand the wrong way round are, each block to its mean. The sum stays, and q is
-/// left as it is where it already agrees. (For a sum of weighted convex costs of this kind the minimiser is
-/// that of least squares: Barlow and Brunk, 1972.) O(K) after the sort.
+/// The projection minimises KL(q‖p) = Σ q_i ln(q_i/p_i) over all p with x_i > x_j ⇒ p_i ≥ p_j and x_i = x_j ⇒ p_i = p_j.
+/// It is found by the pool-adjacent-violators algorithm along the sorted row, in O(K): tied classes are pooled, then
+/// neighbours in the wrong order, and each pool gets its mean. (The minimiser of the KL divergence is that of least
+/// squares: Barlow and Brunk, 1972.) The sum stays the same, and a q that has the right order is not changed.
 ///
 /// ```
 /// use ordercal::models::Projector;
@@ -19,24 +18,25 @@
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Projector {
-    pools: Vec<Pool>,
+    pools: Vec<PooledClasses>,
 }
 
-/// Neighbours in the sorted row that share one probability.
+/// Neighbouring classes of the sorted row with one probability.
 #[derive(Debug, Clone, Copy)]
-struct Pool {
+struct PooledClasses {
     sum: f64,
     count: usize,
 }
 
-impl Pool {
+impl PooledClasses {
     fn mean(self) -> f64 {
         self.sum / self.count as f64
     }
 }
 
 impl Projector {
-    /// Replaces `probs` by its projection. `order` holds the sorted classes of `scores`.
+    /// Replaces the K probabilities `probs` by their projection. `order` holds the classes in descending order of `scores`
+    /// ([`Sorter`](crate::rank::Sorter)).
     pub fn project(&mut self, scores: &[f32], order: &[u32], probs: &mut [f64]) {
         self.pools.clear();
         let mut first = 0;
@@ -45,7 +45,7 @@ impl Projector {
             let tied = order[first..]
                 .iter()
                 .take_while(|&&class| scores[class as usize] >= score);
-            let mut pool = Pool { sum: 0.0, count: 0 };
+            let mut pool = PooledClasses { sum: 0.0, count: 0 };
             for &class in tied {
                 pool.sum += probs[class as usize];
                 pool.count += 1;
@@ -63,7 +63,7 @@ impl Projector {
         }
         let mut classes = order.iter();
         for pool in &self.pools {
-            // A class that stood alone keeps its probability to the last bit.
+            // The mean of a single class is its probability, bit for bit.
             let mean = pool.mean();
             for &class in classes.by_ref().take(pool.count) {
                 probs[class as usize] = mean;
@@ -139,7 +139,7 @@ mod tests {
                 for _ in 0..50 {
                     let other = consistent(&mut rng, &scores);
                     assert!(best <= kl(&q, &other) + 1e-12);
-                    // Nor is one that lies close by.
+                    // Neither is a small step towards it.
                     let near: Vec<f64> = p
                         .iter()
                         .zip(&other)
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_means_and_twice_is_once() {
+    fn pools_are_means_and_the_projection_is_idempotent() {
         let mut rng = Rng::new(82);
         for _ in 0..300 {
             let scores = row(&mut rng, 9);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_agrees_is_left_alone() {
+    fn a_distribution_in_order_is_not_changed() {
         let mut rng = Rng::new(83);
         for _ in 0..100 {
             let scores: Vec<f32> = (0..7).map(|_| rng.normal() as f32).collect();

@@ -1,4 +1,4 @@
-//! A temperature: f(x) = βx.
+//! Temperature scaling: f(x) = βx.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,15 @@ use crate::math::simd::vectorized;
 use crate::math::softmax;
 use crate::rank::Elementwise;
 
-/// A fitted temperature.
+/// A fitted temperature T = 1/β: the logits are f(x) = βx.
+///
+/// ```
+/// use ordercal::models::TsModel;
+///
+/// let model = TsModel::new(10, 0.5)?;
+/// assert_eq!(model.temperature(), 2.0);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TsModel {
@@ -19,22 +27,22 @@ pub struct TsModel {
 }
 
 impl TsModel {
-    /// A model with a given inverse temperature β > 0.
+    /// A model for K = `classes` with the inverse temperature β > 0.
     ///
     /// # Errors
-    /// If β is not positive, or there are fewer than two classes.
+    /// [`Error::InvalidPart`](crate::Error::InvalidPart) if β is not positive, or there are fewer than two classes.
     pub fn new(classes: usize, beta: f64) -> Result<Self> {
         check_classes(classes)?;
         check_beta(beta)?;
         Ok(Self { classes, beta })
     }
 
-    /// β, what logits are multiplied by.
+    /// β, the factor of the logits.
     pub fn inverse_temperature(&self) -> f64 {
         self.beta
     }
 
-    /// T = 1/β, what logits are divided by.
+    /// T = 1/β, the divisor of the logits.
     pub fn temperature(&self) -> f64 {
         1.0 / self.beta
     }

@@ -1,4 +1,4 @@
-//! The identity.
+//! The identity: the model of `uncalibrated`.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use super::parts::{ModelParts, PartsReader, Stored};
 use crate::error::Result;
 use crate::rank::Elementwise;
 
-/// The identity.
+/// The identity f(x) = x: its probabilities are softmax(x).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UncalibratedModel {
@@ -16,10 +16,10 @@ pub struct UncalibratedModel {
 }
 
 impl UncalibratedModel {
-    /// The identity for rows of `classes` scores.
+    /// The identity for K = `classes`.
     ///
     /// # Errors
-    /// If there are fewer than two classes.
+    /// [`Error::InvalidPart`](crate::Error::InvalidPart) if there are fewer than two classes.
     pub fn new(classes: usize) -> Result<Self> {
         check_classes(classes)?;
         Ok(Self { classes })

@@ -91,7 +91,7 @@ impl Lbfgs {
         on_step: &mut dyn FnMut(&Step<'_>) -> Result<Option<StopReason>>,
     ) -> Result<Outcome> {
         let n = point.len();
-        let mut search = Line {
+        let mut search = LineSearch {
             origin: point.to_vec(),
             direction: vec![0.0; n],
             point: point.to_vec(),
@@ -164,7 +164,7 @@ impl Lbfgs {
 }
 
 /// The function along one direction.
-struct Line<'f> {
+struct LineSearch<'f> {
     origin: Vec<f64>,
     direction: Vec<f64>,
     point: Vec<f64>,
@@ -181,7 +181,7 @@ struct At {
     slope: f64,
 }
 
-impl Line<'_> {
+impl LineSearch<'_> {
     fn at(&mut self, step: f64) -> At {
         let (origin, direction) = (&self.origin, &self.direction);
         combine(&mut self.point, origin, direction, |o, d| o + step * d);

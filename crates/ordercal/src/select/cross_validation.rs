@@ -1,4 +1,4 @@
-//! NLL on held-out rows, and the best of several methods by it.
+//! Cross-validated NLL, and the choice of the best of several methods.
 
 use rayon::prelude::*;
 
@@ -8,37 +8,51 @@ use crate::models::apply;
 use crate::registry::Method;
 use crate::watch::{FitCounter, Watch};
 
-/// How a method does on rows it has not seen.
+/// The cross-validated NLL of a method.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Score {
-    /// The mean NLL over all rows, each under the model fitted without its fold.
+    /// The mean NLL over all rows, each under the model that was fitted without its fold.
     pub nll: f64,
     /// The mean NLL of each fold.
     pub folds: Vec<f64>,
 }
 
-/// How candidates do, and which is best.
+/// The result of a comparison of candidates by cross validation.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Choice {
-    /// The candidate with the smallest NLL; the first of them.
+    /// The index of the candidate with the smallest NLL; the first one of several.
     pub best: usize,
-    /// The scores, candidate by candidate.
+    /// The score of each candidate.
     pub scores: Vec<Score>,
 }
 
 impl Choice {
-    /// The best candidate's score.
+    /// The score of the best candidate.
     pub fn score(&self) -> &Score {
         &self.scores[self.best]
     }
 }
 
-/// The NLL of a method on held-out rows: fitted on all folds but one, scored on that one, for each.
+/// The cross-validated NLL of a method: for each fold, it is fitted to the other folds and evaluated on this one.
 ///
 /// # Errors
-/// If a hyperparameter is out of range, the folds are of other rows, or `watch` asked to stop.
+/// If a hyperparameter is out of range, the number of rows differs from that of the folds, or `watch` cancels the fits.
+///
+/// ```
+/// use ndarray::Array2;
+/// use ordercal::select::{Folds, cross_validated_nll};
+/// use ordercal::{Dataset, Method, ScoreKind, Scores, Unwatched};
+///
+/// let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
+/// let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
+/// let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
+/// let folds = Folds::new(60, 5, 1357)?;
+/// let score = cross_validated_nll(&Method::from_key("ts")?, &data, &folds, &Unwatched)?;
+/// assert_eq!(score.folds.len(), 5);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 pub fn cross_validated_nll(
     method: &Method,
     data: &Dataset<'_>,
@@ -49,15 +63,14 @@ pub fn cross_validated_nll(
     Ok(choice.scores.remove(0))
 }
 
-/// Scores every candidate on the same folds.
+/// Chooses the candidate with the smallest cross-validated NLL; all are evaluated on the same folds.
 ///
-/// Candidates are fitted side by side on the threads there are: fits and what runs inside them share one
-/// pool. One fold's rows are copied at a time. `watch` hears of every fit that is done; the loss it is
-/// told is the latest candidate's on its fold.
+/// Candidates are fitted in parallel, in the same thread pool as the loops inside the fits. The rows of one fold are copied
+/// at a time. `watch` is notified of every completed fit, with the NLL of the candidate on the fold.
 ///
 /// # Errors
-/// If there is no candidate, a hyperparameter is out of range, the folds are of other rows, or `watch`
-/// asked to stop.
+/// If there is no candidate, a hyperparameter is out of range, the number of rows differs from that of the folds, or
+/// `watch` cancels the fits.
 pub fn choose(
     candidates: &[Method],
     data: &Dataset<'_>,
@@ -89,24 +102,11 @@ pub fn choose(
     ];
     let total = data.total_weight();
     for fold in 0..folds.count() {
-        let kept = data.select(&folds.kept(fold));
-        let held_out = data.select(&folds.held_out(fold));
+        let (kept, held_out) = split(data, folds, fold)?;
         let weight = held_out.total_weight();
-        if kept.total_weight() <= 0.0 {
-            return Err(Error::ZeroWeights);
-        }
         let nlls = candidates
             .par_iter()
-            .map(|method| {
-                let fitted = method.fit_watched(&kept, &counter)?;
-                let nll = if weight > 0.0 {
-                    apply::mean_nll(&fitted.model, &held_out)
-                } else {
-                    0.0
-                };
-                counter.finish(fitted.report.evaluations, nll)?;
-                Ok(nll)
-            })
+            .map(|method| held_out_nll(method, &kept, &held_out, &counter))
             .collect::<Result<Vec<f64>>>()?;
         for (score, nll) in scores.iter_mut().zip(nlls) {
             score.nll += weight / total * nll;
@@ -114,7 +114,7 @@ pub fn choose(
         }
     }
     let better = |best: usize, other: usize| {
-        // NaN never wins.
+        // NaN is never chosen over a number.
         let smaller = scores[other].nll < scores[best].nll || scores[best].nll.is_nan();
         if smaller { other } else { best }
     };
@@ -122,6 +122,36 @@ pub fn choose(
         best: (0..scores.len()).reduce(better).unwrap_or(0),
         scores,
     })
+}
+
+/// The rows to fit and the rows to evaluate for one fold.
+pub(super) fn split(
+    data: &Dataset<'_>,
+    folds: &Folds,
+    fold: usize,
+) -> Result<(Dataset<'static>, Dataset<'static>)> {
+    let kept = data.select(&folds.kept(fold));
+    if kept.total_weight() <= 0.0 {
+        return Err(Error::ZeroWeights);
+    }
+    Ok((kept, data.select(&folds.held_out(fold))))
+}
+
+/// Fits a method to the kept rows and returns its mean NLL on the held-out rows; 0 if they have no weight.
+pub(super) fn held_out_nll(
+    method: &Method,
+    kept: &Dataset<'_>,
+    held_out: &Dataset<'_>,
+    counter: &FitCounter<'_>,
+) -> Result<f64> {
+    let fitted = method.fit_watched(kept, counter)?;
+    let nll = if held_out.total_weight() > 0.0 {
+        apply::mean_nll(&fitted.model, held_out)
+    } else {
+        0.0
+    };
+    counter.finish(fitted.report.evaluations, nll)?;
+    Ok(nll)
 }
 
 #[cfg(test)]
@@ -154,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_are_those_of_fits_by_hand() {
+    fn scores_agree_with_separate_fits() {
         let data = data(90);
         let folds = Folds::new(90, 3, 1).unwrap();
         let method = Method::from(Ts::default());
@@ -174,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_is_chosen_and_progress_only_goes_up() {
+    fn the_best_is_chosen_and_progress_never_decreases() {
         let data = data(300);
         let folds = Folds::new(300, 4, 1).unwrap();
         let candidates: Vec<Method> = vec![
@@ -196,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_can_be_cancelled_and_needs_candidates() {
+    fn a_choice_can_be_cancelled_and_requires_candidates() {
         let data = data(40);
         let folds = Folds::new(40, 2, 1).unwrap();
         let stop = |_: &Progress| ControlFlow::Break(());

@@ -1,4 +1,4 @@
-//! Choosing among methods and hyperparameters by how well they do on rows they have not seen.
+//! Choosing among methods and hyperparameters by cross validation.
 //!
 //! ```
 //! use ordercal::select::{Folds, choose};

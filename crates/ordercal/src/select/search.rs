@@ -1,4 +1,4 @@
-//! The best settings of a method, and the model that the folds make together.
+//! Hyperparameter search by cross validation, and fold ensembles.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,6 +6,7 @@ use std::str::FromStr;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use super::cross_validation::{held_out_nll, split};
 use crate::data::{Dataset, Folds};
 use crate::error::{Error, Result};
 use crate::methods::{FitReport, Fitted, uncalibrated_nll};
@@ -14,17 +15,17 @@ use crate::optim::StopReason;
 use crate::registry::Method;
 use crate::watch::{FitCounter, Watch};
 
-/// How hard to look for hyperparameters.
+/// The effort of a hyperparameter search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effort {
-    /// Not at all: the given ones are used.
+    /// No search: the given hyperparameters are used.
     #[default]
     None,
-    /// Successive halving over the whole [`space`]: all candidates briefly on one fold, a tenth of them in
-    /// full on that fold, the best two on all folds. About a tenth of the work.
+    /// Successive halving over the [`space`]: short fits of all candidates on one fold, full fits of the best tenth on that
+    /// fold, and full fits of the best two on all folds. About a tenth of the work of [`Paper`](Self::Paper).
     Quick,
-    /// Every candidate of the [`space`] on every fold.
+    /// Grid search: every candidate of the [`space`] on every fold.
     Paper,
 }
 
@@ -51,7 +52,7 @@ impl fmt::Display for Effort {
     }
 }
 
-/// How to search, and how to put the folds' models together.
+/// The settings of a hyperparameter search and of a fold ensemble.
 ///
 /// ```
 /// use ordercal::select::{Effort, Search};
@@ -64,11 +65,11 @@ impl fmt::Display for Effort {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Search {
-    /// How hard to look.
+    /// The effort of the search.
     pub effort: Effort,
-    /// How many folds; without a number 5, or 3 from 1000 classes on.
+    /// The number of folds; `None` for 5, or 3 for 1000 classes and more.
     pub folds: Option<usize>,
-    /// Whether every label is spread evenly over the folds.
+    /// Whether folds are stratified: every label is distributed evenly over them.
     pub stratified: bool,
     /// The seed of the folds.
     pub seed: u64,
@@ -86,7 +87,7 @@ impl Default for Search {
 }
 
 impl Search {
-    /// Sets how hard to look.
+    /// Sets the effort of the search.
     #[must_use]
     pub fn with_effort(mut self, effort: Effort) -> Self {
         self.effort = effort;
@@ -100,7 +101,7 @@ impl Search {
         self
     }
 
-    /// Sets whether every label is spread evenly over the folds.
+    /// Sets whether folds are stratified.
     #[must_use]
     pub fn with_stratified(mut self, stratified: bool) -> Self {
         self.stratified = stratified;
@@ -114,7 +115,7 @@ impl Search {
         self
     }
 
-    /// Deals the rows out.
+    /// Assigns the rows to folds.
     ///
     /// # Errors
     /// If there are more folds than rows, or fewer than 2.
@@ -130,32 +131,33 @@ impl Search {
     }
 }
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Found {
-    /// The method with the settings that won.
+    /// The method with the best hyperparameters.
     pub method: Method,
-    /// The model: fitted to all rows, or the average of the folds' models.
+    /// The model, which is fitted to all rows or the average of the fold models, and its report.
     pub fitted: Fitted,
-    /// The winner and those that came after it, with their NLL on rows they had not seen; empty if there was
-    /// nothing to choose.
+    /// The best candidates with their cross-validated NLL, best first; empty if there was nothing to choose.
     pub ranking: Vec<Ranked>,
 }
 
-/// A candidate and how it did.
+/// A candidate with its cross-validated NLL.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Ranked {
     /// The candidate.
     pub method: Method,
-    /// Its mean NLL on the folds it was left out of.
+    /// The mean NLL over all rows, each under the model that was fitted without its fold.
     pub nll: f64,
 }
 
-/// Every setting of a method that the paper's protocol would try: 1 to 3 hidden layers of equal width for
-/// the networks and `diag`, each with a few penalties; λ and μ for the ODIR methods. A method without
-/// such settings is its own and only candidate.
+/// The candidates of a hyperparameter search for K = `classes`.
+///
+/// For the networks and `diag` they are those of the paper, 1 to 3 hidden layers of equal width, each with a few weights of
+/// the penalty; for the ODIR methods, values of λ and μ. For a method without such hyperparameters, the only candidate is
+/// the method itself.
 ///
 /// ```
 /// use ordercal::select::space;
@@ -168,24 +170,38 @@ pub fn space(method: &Method, classes: usize) -> Vec<Method> {
     method.space(classes)
 }
 
-/// The candidates that get beyond the first, brief look; one in so many, but no fewer than [`FINALISTS`].
+/// One in so many candidates is kept after the first round of successive halving, but at least [`FINALISTS`].
 const SURVIVORS: usize = 10;
-/// The candidates that see every fold.
+/// The number of candidates that are evaluated on all folds.
 const FINALISTS: usize = 2;
-/// How many candidates a [`Found`] lists.
+/// The number of candidates in [`Found::ranking`].
 const LISTED: usize = 5;
 
 /// Chooses a method's hyperparameters by cross-validated NLL and fits it.
 ///
-/// With [`Effort::None`] the method is fitted as it is, to all rows at once unless [`Search::folds`] asks for
-/// folds. Otherwise the winner's fold models are averaged in probability space, as the paper does; the
-/// average of order-preserving models is order-preserving. A method with nothing to choose from is fitted
-/// as with [`Effort::None`], and `auto` takes folds for its own.
+/// With [`Effort::None`], or for a method without hyperparameters to choose, the method is fitted to all rows, unless
+/// [`Search::folds`] is set. Otherwise the model is the average of the fold models of the best candidate in probability
+/// space, as in the paper; the average of order-preserving models is order-preserving. `auto` divides the rows into folds
+/// itself and is always fitted to all rows.
 ///
-/// Candidates and folds run side by side on the threads there are. `watch` is told of every fit.
+/// Candidates and folds are fitted in parallel. `watch` is notified of every completed fit.
 ///
 /// # Errors
-/// If a hyperparameter is out of range, there are more folds than rows, or `watch` asked to stop.
+/// If a hyperparameter is out of range, there are more folds than rows, or `watch` cancels the search.
+///
+/// ```
+/// use ndarray::Array2;
+/// use ordercal::select::{Search, search};
+/// use ordercal::{Dataset, Method, Model, ScoreKind, Scores, Unwatched};
+///
+/// let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
+/// let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
+/// let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
+/// let found = search(&Method::from_key("ts")?, &data, &Search::default().with_folds(3), &Unwatched)?;
+/// let Model::Mixture(ensemble) = found.fitted.model else { unreachable!() };
+/// assert_eq!(ensemble.members().len(), 3);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 pub fn search(
     method: &Method,
     data: &Dataset<'_>,
@@ -205,10 +221,10 @@ pub fn search(
         });
     }
     let folds = search.deal(data)?;
-    let race = Race::new(data, &folds, &candidates)?;
+    let fold_search = FoldSearch::new(data, &folds, &candidates)?;
     let outcome = match search.effort {
-        Effort::None | Effort::Paper => race.everything(watch)?,
-        Effort::Quick => race.halving(watch)?,
+        Effort::None | Effort::Paper => fold_search.grid_search(watch)?,
+        Effort::Quick => fold_search.successive_halving(watch)?,
     };
     let mut ranking: Vec<Ranked> = outcome
         .nlls
@@ -218,7 +234,7 @@ pub fn search(
             nll,
         })
         .collect();
-    // What has no NLL comes last.
+    // NaN comes last.
     ranking.sort_by(|a, b| a.nll.total_cmp(&b.nll));
     let loss = ranking[0].nll;
     ranking.truncate(if candidates.len() > 1 { LISTED } else { 0 });
@@ -239,59 +255,53 @@ pub fn search(
     })
 }
 
-/// What a race came to.
-struct Outcome {
-    /// The winner.
+/// The result of a [`FoldSearch`].
+struct SearchOutcome {
+    /// The index of the best candidate.
     best: usize,
-    /// Its model for each fold.
+    /// The model of the best candidate for each fold.
     models: Vec<Model>,
-    /// The NLL of every finalist.
+    /// The candidates that were evaluated on all folds, with their NLL.
     nlls: Vec<(usize, f64)>,
-    /// Passes over the data, of all fits.
+    /// Passes over the data by all fits.
     evaluations: usize,
 }
 
-/// Candidates on folds.
-struct Race<'a> {
+/// Candidates, and the folds on which they are evaluated.
+struct FoldSearch<'a> {
     candidates: &'a [Method],
-    /// Rows to fit on and rows to score on, fold by fold.
+    /// For each fold, the rows to fit and the rows to evaluate.
     parts: Vec<(Dataset<'static>, Dataset<'static>)>,
     total: f64,
 }
 
-impl<'a> Race<'a> {
+impl<'a> FoldSearch<'a> {
     fn new(data: &Dataset<'_>, folds: &Folds, candidates: &'a [Method]) -> Result<Self> {
-        let part = |fold| {
-            let kept = data.select(&folds.kept(fold));
-            if kept.total_weight() <= 0.0 {
-                return Err(Error::ZeroWeights);
-            }
-            Ok((kept, data.select(&folds.held_out(fold))))
-        };
+        let parts = (0..folds.count()).map(|fold| split(data, folds, fold));
         Ok(Self {
             candidates,
-            parts: (0..folds.count()).map(part).collect::<Result<_>>()?,
+            parts: parts.collect::<Result<_>>()?,
             total: data.total_weight(),
         })
     }
 
-    /// Every candidate on every fold.
-    fn everything(&self, watch: &dyn Watch) -> Result<Outcome> {
+    /// Evaluates every candidate on every fold.
+    fn grid_search(&self, watch: &dyn Watch) -> Result<SearchOutcome> {
         let counter = FitCounter::new(self.candidates.len() * self.parts.len(), watch);
         let all: Vec<usize> = (0..self.candidates.len()).collect();
-        let nlls = self.score(&all, &[], &counter)?;
-        self.crown(nlls, &counter)
+        let nlls = self.cross_validate(&all, &[], &counter)?;
+        self.refit_best(nlls, &counter)
     }
 
-    /// Successive halving: the more promising, the more folds and steps.
-    fn halving(&self, watch: &dyn Watch) -> Result<Outcome> {
+    /// Successive halving: the better a candidate, the more folds and iterations it gets.
+    fn successive_halving(&self, watch: &dyn Watch) -> Result<SearchOutcome> {
         let count = self.candidates.len();
         let survivors = (count.div_ceil(SURVIVORS)).max(FINALISTS).min(count);
         let finalists = FINALISTS.min(survivors);
         let of = count + survivors + finalists * (self.parts.len() - 1);
         let counter = FitCounter::new(of, watch);
-        let brief = self.run(&(0..count).collect::<Vec<_>>(), 0, true, &counter)?;
-        let full = self.run(&best_of(&brief, survivors), 0, false, &counter)?;
+        let cheap = self.evaluate(&(0..count).collect::<Vec<_>>(), 0, true, &counter)?;
+        let full = self.evaluate(&best_of(&cheap, survivors), 0, false, &counter)?;
         let chosen = best_of(&full, finalists);
         let first: Vec<f64> = chosen
             .iter()
@@ -301,62 +311,59 @@ impl<'a> Race<'a> {
                     .map_or(f64::NAN, |f| f.1)
             })
             .collect();
-        let nlls = self.score(&chosen, &first, &counter)?;
-        self.crown(nlls, &counter)
+        let nlls = self.cross_validate(&chosen, &first, &counter)?;
+        self.refit_best(nlls, &counter)
     }
 
-    /// The mean NLL over all folds; `first` has those of fold 0 where they are known.
-    fn score(
+    /// The mean NLL over all folds. `first` holds the NLLs on fold 0 if they are known, otherwise it is empty.
+    fn cross_validate(
         &self,
         which: &[usize],
         first: &[f64],
         counter: &FitCounter<'_>,
     ) -> Result<Vec<(usize, f64)>> {
         let begin = usize::from(!first.is_empty());
-        let share = |fold: usize| self.parts[fold].1.total_weight() / self.total;
+        let weight = |fold: usize| self.parts[fold].1.total_weight() / self.total;
         let mut sums: Vec<(usize, f64)> = which.iter().map(|&c| (c, 0.0)).collect();
         for (sum, nll) in sums.iter_mut().zip(first) {
-            sum.1 += share(0) * nll;
+            sum.1 += weight(0) * nll;
         }
         for fold in begin..self.parts.len() {
-            let nlls = self.run(which, fold, false, counter)?;
+            let nlls = self.evaluate(which, fold, false, counter)?;
             for (sum, (_, nll)) in sums.iter_mut().zip(nlls) {
-                sum.1 += share(fold) * nll;
+                sum.1 += weight(fold) * nll;
             }
         }
         Ok(sums)
     }
 
-    /// The NLL of some candidates on one fold.
-    fn run(
+    /// The NLL of some candidates on one fold; with `cheap`, of the [cheaper](Method::cheaper) variants.
+    fn evaluate(
         &self,
         which: &[usize],
         fold: usize,
-        brief: bool,
+        cheap: bool,
         counter: &FitCounter<'_>,
     ) -> Result<Vec<(usize, f64)>> {
         let (kept, held_out) = &self.parts[fold];
         let fit = |&candidate: &usize| {
             let method = &self.candidates[candidate];
-            let fitted = if brief {
-                method.cheaper().fit_watched(kept, counter)?
+            let nll = if cheap {
+                held_out_nll(&method.cheaper(), kept, held_out, counter)?
             } else {
-                method.fit_watched(kept, counter)?
+                held_out_nll(method, kept, held_out, counter)?
             };
-            let nll = if held_out.total_weight() > 0.0 {
-                apply::mean_nll(&fitted.model, held_out)
-            } else {
-                0.0
-            };
-            counter.finish(fitted.report.evaluations, nll)?;
             Ok((candidate, nll))
         };
         which.par_iter().map(fit).collect()
     }
 
-    /// The best of all, fitted once more on every fold: keeping every candidate's models would take as much
-    /// memory as there are candidates.
-    fn crown(&self, nlls: Vec<(usize, f64)>, counter: &FitCounter<'_>) -> Result<Outcome> {
+    /// Fits the best candidate again on every fold. Keeping the models of all candidates would need too much memory.
+    fn refit_best(
+        &self,
+        nlls: Vec<(usize, f64)>,
+        counter: &FitCounter<'_>,
+    ) -> Result<SearchOutcome> {
         let best = best_of(&nlls, 1)[0];
         let fitted = self
             .parts
@@ -364,7 +371,7 @@ impl<'a> Race<'a> {
             .map(|(kept, _)| self.candidates[best].fit_watched(kept, counter))
             .collect::<Result<Vec<Fitted>>>()?;
         let again: usize = fitted.iter().map(|f| f.report.evaluations).sum();
-        Ok(Outcome {
+        Ok(SearchOutcome {
             best,
             models: fitted.into_iter().map(|f| f.model).collect(),
             nlls,
@@ -373,7 +380,7 @@ impl<'a> Race<'a> {
     }
 }
 
-/// The candidates with the smallest NLL, the earlier of equals first; NaN is larger than everything.
+/// The `count` candidates with the smallest NLL, in stable order; NaN comes last.
 fn best_of(nlls: &[(usize, f64)], count: usize) -> Vec<usize> {
     let mut sorted: Vec<(usize, f64)> = nlls.to_vec();
     sorted.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));

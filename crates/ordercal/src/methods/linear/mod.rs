@@ -1,10 +1,10 @@
-//! What the linear methods share: a penalised likelihood, minimised by L-BFGS from temperature scaling.
+//! Linear methods: a penalised likelihood is minimised by L-BFGS, starting at temperature scaling.
 
 mod objective;
 pub(crate) mod odir;
 
 use crate::data::Dataset;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::methods::likelihood::spread;
 use crate::methods::temperature::SPREAD_BOUNDS;
 use crate::methods::{FitReport, Fitted};
@@ -13,16 +13,16 @@ use crate::nn::input::InputKind;
 use crate::optim::lbfgs::Step;
 use crate::optim::{Lbfgs, StopReason, vector};
 use crate::watch::{Watch, report_progress};
-use objective::Objective;
+use objective::LinearObjective;
 pub(crate) use objective::Ridge;
 
-/// Changes of the loss below this share of it mean nothing.
-const NOISE: f64 = 1e-7;
+/// The relative rounding error of the loss.
+const RELATIVE_NOISE: f64 = 1e-7;
 
-/// At a loss of this, there is nothing left to gain.
-const SETTLED: f64 = 1e-6;
+/// The fit ends below this loss: the data are separable, and the weights would grow without limit.
+const NEGLIGIBLE_LOSS: f64 = 1e-6;
 
-/// A fit of a linear map: what distinguishes one linear method from another.
+/// The settings of a fit, in which the linear methods differ.
 pub(crate) struct LinearFit<'a> {
     pub features: Features,
     pub shape: LinearShape,
@@ -31,7 +31,7 @@ pub(crate) struct LinearFit<'a> {
 }
 
 impl LinearFit<'_> {
-    /// Minimises the penalised NLL from D = 0, b = 0. `start` is the report of the temperature's fit.
+    /// Minimises the penalised NLL, starting at D = 0 and b = 0. `start` is the report of the fit of the temperature.
     pub(crate) fn run(
         self,
         data: &Dataset<'_>,
@@ -39,29 +39,29 @@ impl LinearFit<'_> {
         watch: &dyn Watch,
     ) -> Result<Fitted> {
         let classes = data.classes();
-        let features = self.features.read_all(data);
-        let mut objective = Objective::new(data, features, self.shape, self.ridge);
-        let units = objective.units();
+        let features = self.features.of_rows(data);
+        let mut objective = LinearObjective::new(data, features, self.shape, self.ridge);
+        // The optimiser works on the parameters divided by their scales.
+        let scales = objective.parameter_scales();
         let mut params = vec![0.0; objective.params()];
         let mut scaled = vec![0.0; params.len()];
-        let most = self.optimizer.max_iterations;
-        report_progress(watch, 0, most, start.nll_after)?;
+        let max_iterations = self.optimizer.max_iterations;
+        report_progress(watch, 0, max_iterations, start.nll_after)?;
         let outcome = self.optimizer.minimize(
             &mut scaled,
-            NOISE,
+            RELATIVE_NOISE,
             &mut |point, gradient| {
-                vector::combine(&mut params, point, &units, |p, unit| p * unit);
+                vector::combine(&mut params, point, &scales, |p, scale| p * scale);
                 let value = objective.evaluate(&params, gradient);
-                vector::multiply(gradient, &units);
+                vector::multiply(gradient, &scales);
                 value
             },
             &mut |step: &Step<'_>| {
-                report_progress(watch, step.iteration, most, step.value)?;
-                // Separable data: from here on only the weights would grow.
-                Ok((step.value < SETTLED).then_some(StopReason::Converged))
+                report_progress(watch, step.iteration, max_iterations, step.value)?;
+                Ok((step.value < NEGLIGIBLE_LOSS).then_some(StopReason::Converged))
             },
         )?;
-        vector::combine(&mut params, &scaled, &units, |p, unit| p * unit);
+        vector::combine(&mut params, &scaled, &scales, |p, scale| p * scale);
         let loss = objective.evaluate(&params, &mut scaled);
         let report = FitReport {
             iterations: outcome.iterations,
@@ -73,10 +73,10 @@ impl LinearFit<'_> {
             notes: Vec::new(),
         };
         let narrow = |values: &[f64]| {
-            let held = values
+            let clamped = values
                 .iter()
                 .map(|&v| (v as f32).clamp(-LARGEST_WEIGHT, LARGEST_WEIGHT));
-            held.collect::<Vec<f32>>()
+            clamped.collect::<Vec<f32>>()
         };
         let (deviation, bias) = params.split_at(params.len() - classes);
         let model = LinearModel::from_parts(LinearParts {
@@ -92,17 +92,9 @@ impl LinearFit<'_> {
     }
 }
 
-/// Checks the weight of a penalty.
-pub(crate) fn check_weight(name: &'static str, value: f64) -> Result<()> {
-    if value >= 0.0 && value.is_finite() {
-        return Ok(());
-    }
-    Err(Error::invalid(name, value, "a finite number, 0 or more"))
-}
-
-/// Tempered scores as features, with a range learned from the rows that count.
+/// Tempered scores as features, with the range taken from the rows of positive weight.
 pub(crate) fn tempered(input: InputKind, beta: f64, data: &Dataset<'_>) -> Features {
-    // Where any large β is perfect, ts may have stayed at β = 1 however large the scores are.
+    // On separable data, ts may end at β = 1 although that exceeds the upper bound for the spread.
     let spread = spread(data);
     let beta = if spread > 0.0 {
         beta.min(SPREAD_BOUNDS.1 / spread)

@@ -1,4 +1,4 @@
-//! The penalised likelihood of a linear map: value and gradient in one pass over fixed pieces of rows.
+//! The penalised likelihood of a linear map: value and gradient in one pass over chunks of rows.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::math::simd::vectorized;
 use crate::models::LinearShape;
 use crate::optim::vector;
 
-/// Weights of the squares in the penalty: each bias, each change of the diagonal, each weight off it.
+/// The weights of the squared parameters in the penalty: biases, diagonal elements of D, and off-diagonal ones.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Ridge {
     pub bias: f64,
@@ -20,10 +20,9 @@ pub(crate) struct Ridge {
     pub off_diagonal: f64,
 }
 
-/// Mean NLL of softmax(u + uD + b) plus penalties, as a function of D (K or K² numbers, row by row: the
-/// first row is what the first feature adds to every class) and then b (K numbers). D = 0 and b = 0 is
-/// where a fit starts: temperature scaling.
-pub(super) struct Objective<'a> {
+/// The mean NLL of softmax(u + uD + b) plus penalties, as a function of D (K diagonal elements, or K×K in row-major order)
+/// followed by b (K numbers). D = 0 and b = 0 is temperature scaling.
+pub(super) struct LinearObjective<'a> {
     data: &'a Dataset<'a>,
     features: Vec<f32>,
     shape: LinearShape,
@@ -32,21 +31,22 @@ pub(super) struct Objective<'a> {
     total: f64,
     /// D and b in 32 bits.
     narrow: Vec<f32>,
-    /// The gradient on every row's logits; only a matrix needs all of them at once.
+    /// The gradient with respect to the logits of all rows, N×K; empty if D is diagonal.
     residuals: Vec<f32>,
-    /// The mean NLL where the objective was last evaluated.
+    /// The mean NLL at the last evaluation, without penalties.
     pub nll: f64,
 }
 
-/// Rows per partial sum, and rows whose gradient is summed in 32 bits before it goes into a 64-bit sum.
-const PIECE: usize = 256;
+/// Rows per partial sum; fixed, so that sums do not depend on the number of threads.
+const CHUNK_ROWS: usize = 256;
+/// Rows whose gradients are summed in 32 bits before they are added to the 64-bit sum.
 const NARROW_ROWS: usize = 64;
 /// Rows of residuals per matrix product of the gradient.
 const PRODUCT_ROWS: usize = 2048;
-/// Parameters whose penalty is worth a thread's while.
-const PENALTY_PART: usize = 32 * 1024;
+/// The smallest number of parameters whose penalty is computed by a thread of its own.
+const MIN_PENALTY_PART: usize = 32 * 1024;
 
-impl<'a> Objective<'a> {
+impl<'a> LinearObjective<'a> {
     pub(super) fn new(
         data: &'a Dataset<'a>,
         features: Vec<f32>,
@@ -75,7 +75,7 @@ impl<'a> Objective<'a> {
         self.narrow.len()
     }
 
-    /// The value at `params`, and the gradient there.
+    /// Returns the value at `params` and writes the gradient.
     pub(super) fn evaluate(&mut self, params: &[f64], gradient: &mut [f64]) -> f64 {
         for (narrow, &param) in self.narrow.iter_mut().zip(params) {
             *narrow = param as f32;
@@ -89,23 +89,23 @@ impl<'a> Objective<'a> {
         self.nll + self.penalise(params, gradient)
     }
 
-    /// Divides the gradient by the rows' weight, and adds the penalty to it, whose value is returned.
+    /// Divides the gradient by the total weight and adds that of the penalty, whose value is returned.
     fn penalise(&self, params: &[f64], gradient: &mut [f64]) -> f64 {
-        let (classes, share) = (self.data.classes(), 1.0 / self.total);
+        let (classes, factor) = (self.data.classes(), 1.0 / self.total);
         let rows = gradient
             .par_chunks_mut(classes)
             .zip(params.par_chunks(classes));
         let values: Vec<f64> = rows
             .enumerate()
-            .with_min_len(PENALTY_PART.div_ceil(classes))
+            .with_min_len(MIN_PENALTY_PART.div_ceil(classes))
             .map(|(row, (gradient, params))| {
                 let Ridge {
                     bias,
                     diagonal,
                     off_diagonal,
                 } = self.ridge;
-                let mut part = |ridge: f64, here: Range<usize>| {
-                    penalise(ridge, share, &params[here.clone()], &mut gradient[here])
+                let mut part = |ridge: f64, range: Range<usize>| {
+                    add_ridge(ridge, factor, &params[range.clone()], &mut gradient[range])
                 };
                 match self.shape {
                     // The last row holds the biases.
@@ -123,7 +123,7 @@ impl<'a> Objective<'a> {
         values.iter().sum()
     }
 
-    /// The weight of one parameter's square.
+    /// The weight of the square of one parameter.
     fn ridge_at(&self, index: usize) -> f64 {
         let classes = self.data.classes();
         if index >= weights(self.shape, classes) {
@@ -135,13 +135,13 @@ impl<'a> Objective<'a> {
         }
     }
 
-    fn piece(&self, index: usize, width: usize) -> Piece<'_> {
-        let first = index * PIECE;
+    fn chunk(&self, index: usize, width: usize) -> ObjectiveRows<'_> {
+        let first = index * CHUNK_ROWS;
         let classes = self.data.classes();
-        let rows = PIECE.min(self.data.rows() - first);
+        let rows = CHUNK_ROWS.min(self.data.rows() - first);
         let cells = first * classes..(first + rows) * classes;
         let (slopes, biases) = self.narrow.split_at(width);
-        Piece {
+        ObjectiveRows {
             features: &self.features[cells.clone()],
             scores: if self.masked {
                 &self.data.scores().as_slice()[cells]
@@ -155,21 +155,21 @@ impl<'a> Objective<'a> {
         }
     }
 
-    fn pieces(&self) -> usize {
-        self.data.rows().div_ceil(PIECE)
+    fn chunks(&self) -> usize {
+        self.data.rows().div_ceil(CHUNK_ROWS)
     }
 
-    /// The total NLL, with the gradient written to `slopes` and `biases`.
+    /// The summed NLL for a diagonal D, with the gradient written to `slopes` and `biases`.
     fn vector_pass(&self, slopes: &mut [f64], biases: &mut [f64]) -> f64 {
         let classes = self.data.classes();
-        let parts: Vec<(f64, Vec<f64>)> = (0..self.pieces())
+        let parts: Vec<(f64, Vec<f64>)> = (0..self.chunks())
             .into_par_iter()
             .map_init(
                 || (vec![0.0; classes], vec![0.0; 2 * classes]),
                 |(row, sums), index| {
                     let mut gradient = vec![0.0; 2 * classes];
-                    let piece = self.piece(index, classes);
-                    let nll = vector_piece(&piece, row, sums, &mut gradient);
+                    let chunk = self.chunk(index, classes);
+                    let nll = vector_chunk(&chunk, row, sums, &mut gradient);
                     (nll, gradient)
                 },
             )
@@ -186,20 +186,21 @@ impl<'a> Objective<'a> {
         nll
     }
 
+    /// The summed NLL for a full D, with the gradient written to `slopes` and `biases`.
     fn matrix_pass(&mut self, slopes: &mut [f64], biases: &mut [f64]) -> f64 {
         let classes = self.data.classes();
         let mut residuals = std::mem::take(&mut self.residuals);
         let parts: Vec<(f64, Vec<f64>)> = residuals
-            .par_chunks_mut(PIECE * classes)
+            .par_chunks_mut(CHUNK_ROWS * classes)
             .enumerate()
             .map(|(index, residuals)| {
-                let piece = self.piece(index, classes * classes);
-                let rows = piece.labels.len();
-                let left = Matrix::new(piece.features, rows, classes);
-                let right = Matrix::new(piece.slopes, classes, classes);
+                let chunk = self.chunk(index, classes * classes);
+                let rows = chunk.labels.len();
+                let left = Matrix::new(chunk.features, rows, classes);
+                let right = Matrix::new(chunk.slopes, classes, classes);
                 multiply(residuals, left, right);
                 let mut bias_gradient = vec![0.0; classes];
-                let nll = matrix_piece(&piece, residuals, &mut bias_gradient);
+                let nll = matrix_chunk(&chunk, residuals, &mut bias_gradient);
                 (nll, bias_gradient)
             })
             .collect();
@@ -214,11 +215,11 @@ impl<'a> Objective<'a> {
         nll
     }
 
-    /// Uᵀ R for features U and residuals R. Threads share the rows of the result, so that each of its
-    /// elements is summed in one order.
+    /// The gradient Uᵀ R for features U and residuals R. Each thread computes some rows of the result, so the order of the
+    /// sums does not depend on the number of threads.
     fn weight_gradient(&self, residuals: &[f32], gradient: &mut [f64]) {
         let classes = self.data.classes();
-        // Large ones: the residuals are packed anew for each.
+        // Few large blocks, because the matrix product packs the residuals once per block.
         let blocks = 2 * rayon::current_num_threads();
         let block = classes.div_ceil(blocks).clamp(4, 256);
         gradient
@@ -242,25 +243,25 @@ impl<'a> Objective<'a> {
             });
     }
 
-    /// A step length for each parameter: one over the root of its curvature at the start, roughly.
+    /// A scale for each parameter, about 1/√curvature at the start: a diagonal preconditioner.
     ///
-    /// Penalties and features differ by orders of magnitude between parameters; L-BFGS needs far fewer
-    /// passes when it does not have to find that out. With p = softmax(u), the curvature is the mean of
-    /// u_j²p_i(1 − p_i) for a weight; for a matrix the mean is taken of both factors apart.
-    pub(super) fn units(&self) -> Vec<f64> {
+    /// Penalties and features differ by orders of magnitude between parameters, and L-BFGS needs far fewer iterations with
+    /// the preconditioner. With p = softmax(u), the curvature of the weight D_ji is the mean of u_j²·p_i(1 − p_i) over the
+    /// rows; for a full matrix it is approximated by the product of the means of both factors.
+    pub(super) fn parameter_scales(&self) -> Vec<f64> {
         let classes = self.data.classes();
-        let pieces: Vec<Vec<f64>> = (0..self.pieces())
+        let chunks: Vec<Vec<f64>> = (0..self.chunks())
             .into_par_iter()
             .map(|index| {
-                let piece = self.piece(index, weights(self.shape, classes));
+                let chunk = self.chunk(index, weights(self.shape, classes));
                 let mut moments = vec![0.0; 3 * classes];
                 let mut row = vec![0.0; classes];
-                for at in 0..piece.labels.len() {
-                    row.copy_from_slice(&piece.features[at * classes..][..classes]);
-                    piece.mask(at, &mut row);
-                    curvature(
-                        piece.weight(at) as f32,
-                        &piece.features[at * classes..][..classes],
+                for at in 0..chunk.labels.len() {
+                    row.copy_from_slice(&chunk.features[at * classes..][..classes]);
+                    chunk.mask(at, &mut row);
+                    add_curvature(
+                        chunk.weight(at) as f32,
+                        &chunk.features[at * classes..][..classes],
                         &mut row,
                         &mut moments,
                     );
@@ -269,8 +270,8 @@ impl<'a> Objective<'a> {
             })
             .collect();
         let mut moments = vec![0.0; 3 * classes];
-        for piece in pieces {
-            add(&mut moments, &piece);
+        for chunk in chunks {
+            add(&mut moments, &chunk);
         }
         for moment in &mut moments {
             *moment /= self.total;
@@ -286,7 +287,7 @@ impl<'a> Objective<'a> {
                 pairs.chain(variance.iter().copied()).collect()
             }
         };
-        // A class that hardly ever matters must not take giant steps.
+        // A lower bound on the curvature limits the steps for classes that are almost never probable.
         let floors = raw.split_at(raw.len() - classes);
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
         let (weight_floor, bias_floor) = (1e-2 * mean(floors.0), 1e-2 * mean(floors.1));
@@ -305,7 +306,7 @@ impl<'a> Objective<'a> {
     }
 }
 
-/// How many weights a map of this shape has, without biases.
+/// The number of elements of D.
 pub(super) fn weights(shape: LinearShape, classes: usize) -> usize {
     match shape {
         LinearShape::Vector => classes,
@@ -319,10 +320,10 @@ fn add(sums: &mut [f64], values: &[f64]) {
     }
 }
 
-/// Some rows and the parameters.
-struct Piece<'a> {
+/// A chunk of rows, and the parameters.
+struct ObjectiveRows<'a> {
     features: &'a [f32],
-    /// Empty if no class is masked.
+    /// Empty if no class of the data is masked.
     scores: &'a [f32],
     labels: &'a [u32],
     weights: &'a [f64],
@@ -330,13 +331,13 @@ struct Piece<'a> {
     biases: &'a [f32],
 }
 
-impl Piece<'_> {
+impl ObjectiveRows<'_> {
     #[inline(always)]
     fn weight(&self, row: usize) -> f64 {
         self.weights.get(row).copied().unwrap_or(1.0)
     }
 
-    /// Makes the logits of masked classes `-inf`.
+    /// Sets the logits of masked classes to `-inf`.
     #[inline(always)]
     fn mask(&self, row: usize, logits: &mut [f32]) {
         if !self.scores.is_empty() {
@@ -354,9 +355,9 @@ impl Piece<'_> {
 
 const LANES: usize = 16;
 
-/// Turns logits into probabilities and returns maximum and sum of the exponentials.
+/// Replaces logits by e^(logit − max); returns the maximum and the sum of the exponentials.
 #[inline(always)]
-fn softmax(logits: &mut [f32]) -> (f32, f32) {
+fn exponentials(logits: &mut [f32]) -> (f32, f32) {
     let larger = |a, b| if b > a { b } else { a };
     let top = lanes::fold::<LANES, _, _>(logits, f32::NEG_INFINITY, larger, larger);
     for logit in logits.iter_mut() {
@@ -366,11 +367,11 @@ fn softmax(logits: &mut [f32]) -> (f32, f32) {
     (top, sums.iter().sum())
 }
 
-/// Turns a row's logits into the gradient on them, times the row's weight, and returns its weighted NLL.
+/// Replaces the logits of a row by the gradient of its weighted NLL with respect to them, and returns the weighted NLL.
 #[inline(always)]
 fn residual(logits: &mut [f32], label: usize, weight: f64) -> f64 {
     let at_label = logits[label];
-    let (top, sum) = softmax(logits);
+    let (top, sum) = exponentials(logits);
     let factor = (weight / f64::from(sum)) as f32;
     for logit in logits.iter_mut() {
         *logit *= factor;
@@ -380,21 +381,21 @@ fn residual(logits: &mut [f32], label: usize, weight: f64) -> f64 {
 }
 
 vectorized! {
-    /// NLL of a piece under one weight per class; the gradient is added to `gradient`.
-    fn vector_piece(piece: &Piece<'_>, row: &mut [f32], sums: &mut [f32], gradient: &mut [f64]) -> f64 {
+    /// The NLL of a chunk for a diagonal D; the gradient is added to `gradient`.
+    fn vector_chunk(chunk: &ObjectiveRows<'_>, row: &mut [f32], sums: &mut [f32], gradient: &mut [f64]) -> f64 {
         let classes = row.len();
         let mut nll = 0.0;
         let (slope_sums, bias_sums) = sums.split_at_mut(classes);
-        for first in (0..piece.labels.len()).step_by(NARROW_ROWS) {
+        for first in (0..chunk.labels.len()).step_by(NARROW_ROWS) {
             slope_sums.fill(0.0);
             bias_sums.fill(0.0);
-            for at in first..piece.labels.len().min(first + NARROW_ROWS) {
-                let features = &piece.features[at * classes..][..classes];
-                for (((logit, &u), &d), &b) in row.iter_mut().zip(features).zip(piece.slopes).zip(piece.biases) {
+            for at in first..chunk.labels.len().min(first + NARROW_ROWS) {
+                let features = &chunk.features[at * classes..][..classes];
+                for (((logit, &u), &d), &b) in row.iter_mut().zip(features).zip(chunk.slopes).zip(chunk.biases) {
                     *logit = d.mul_add(u, u) + b;
                 }
-                piece.mask(at, row);
-                nll += residual(row, piece.labels[at] as usize, piece.weight(at));
+                chunk.mask(at, row);
+                nll += residual(row, chunk.labels[at] as usize, chunk.weight(at));
                 for (((slope, bias), &u), &r) in slope_sums.iter_mut().zip(&mut *bias_sums).zip(features).zip(&*row) {
                     *slope += r * u;
                     *bias += r;
@@ -409,17 +410,18 @@ vectorized! {
 }
 
 vectorized! {
-    /// NLL of a piece whose products uD are in `rows`, which become the gradient on the logits.
-    fn matrix_piece(piece: &Piece<'_>, rows: &mut [f32], bias_gradient: &mut [f64]) -> f64 {
+    /// The NLL of a chunk for a full D. `rows` holds the products uD and is replaced by the gradient with respect to the
+    /// logits.
+    fn matrix_chunk(chunk: &ObjectiveRows<'_>, rows: &mut [f32], bias_gradient: &mut [f64]) -> f64 {
         let classes = bias_gradient.len();
         let mut nll = 0.0;
         for (at, row) in rows.chunks_exact_mut(classes).enumerate() {
-            let features = &piece.features[at * classes..][..classes];
-            for ((logit, &u), &b) in row.iter_mut().zip(features).zip(piece.biases) {
+            let features = &chunk.features[at * classes..][..classes];
+            for ((logit, &u), &b) in row.iter_mut().zip(features).zip(chunk.biases) {
                 *logit += u + b;
             }
-            piece.mask(at, row);
-            nll += residual(row, piece.labels[at] as usize, piece.weight(at));
+            chunk.mask(at, row);
+            nll += residual(row, chunk.labels[at] as usize, chunk.weight(at));
             for (sum, &r) in bias_gradient.iter_mut().zip(&*row) {
                 *sum += f64::from(r);
             }
@@ -429,19 +431,19 @@ vectorized! {
 }
 
 vectorized! {
-    /// Scales a gradient and adds that of a ridge to it, whose value is returned.
-    fn penalise(ridge: f64, share: f64, params: &[f64], gradient: &mut [f64]) -> f64 {
+    /// Multiplies a gradient by `factor` and adds that of a ridge penalty, whose value is returned.
+    fn add_ridge(ridge: f64, factor: f64, params: &[f64], gradient: &mut [f64]) -> f64 {
         for (gradient, &param) in gradient.iter_mut().zip(params) {
-            *gradient = *gradient * share + 2.0 * ridge * param;
+            *gradient = *gradient * factor + 2.0 * ridge * param;
         }
         ridge * vector::dot(params, params)
     }
 }
 
 vectorized! {
-    /// Adds a row's p(1 − p), u² and p(1 − p)u² to `moments`, one after the other; `row` holds its logits.
-    fn curvature(weight: f32, features: &[f32], row: &mut [f32], moments: &mut [f64]) {
-        let (_, sum) = softmax(row);
+    /// Adds p(1 − p), u² and p(1 − p)u² of a row to `moments` (3×K); `row` holds its logits.
+    fn add_curvature(weight: f32, features: &[f32], row: &mut [f32], moments: &mut [f64]) {
+        let (_, sum) = exponentials(row);
         let (variances, rest) = moments.split_at_mut(features.len());
         let (squares, products) = rest.split_at_mut(features.len());
         for (class, (&e, &u)) in row.iter().zip(features).enumerate() {
@@ -461,9 +463,9 @@ mod tests {
     use crate::rng::Rng;
     use ndarray::Array2;
 
-    /// The objective as one would write it down, in 64 bits.
-    fn slow(
-        objective: &Objective<'_>,
+    /// A direct implementation of the objective in 64 bits.
+    fn direct(
+        objective: &LinearObjective<'_>,
         data: &Dataset<'_>,
         shape: LinearShape,
         ridge: Ridge,
@@ -502,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn gradients_agree_with_differences_of_the_slow_writing() {
+    fn value_and_gradient_agree_with_the_direct_implementation() {
         let mut rng = Rng::new(51);
         for (rows, classes) in [(40, 2), (300, 3), (70, 19)] {
             let mut logits = Array2::from_shape_fn((rows, classes), |_| rng.normal() as f32 * 2.0);
@@ -523,12 +525,12 @@ mod tests {
             };
             for shape in [LinearShape::Vector, LinearShape::Matrix] {
                 let features: Vec<f32> = logits.iter().map(|v| v.max(-3.0)).collect();
-                let mut objective = Objective::new(&data, features, shape, ridge);
+                let mut objective = LinearObjective::new(&data, features, shape, ridge);
                 let n = objective.params();
                 let params: Vec<f64> = (0..n).map(|_| 0.3 * rng.normal()).collect();
                 let mut gradient = vec![f64::NAN; n];
                 let value = objective.evaluate(&params, &mut gradient);
-                let at = |params: &[f64]| slow(&objective, &data, shape, ridge, params);
+                let at = |params: &[f64]| direct(&objective, &data, shape, ridge, params);
                 assert!((value - at(&params)).abs() < 1e-5, "{shape:?} {classes}");
                 for _ in 0..40 {
                     let index = rng.below(n);

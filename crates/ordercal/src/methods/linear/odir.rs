@@ -1,4 +1,4 @@
-//! Off-diagonal and intercept regularisation (ODIR), as `ms-odir` and `dir-odir` share it.
+//! Off-diagonal and intercept regularisation (ODIR), for `ms-odir` and `dir-odir`.
 
 use super::{LinearFit, Ridge, tempered};
 use crate::data::Dataset;
@@ -10,21 +10,22 @@ use crate::nn::input::InputKind;
 use crate::optim::Lbfgs;
 use crate::watch::{Unwatched, Watch};
 
-/// Weights that did no harm on any of the sets measured, two of 10 and two of 100 classes. The best λ is
-/// smaller for fewer classes and larger for more, see `grid`.
+/// The default λ. It did not worsen the NLL on any of four datasets, two of 10 and two of 100 classes. The best λ increases
+/// with the number of classes.
 pub(crate) const LAMBDA: f64 = 1e4;
+/// The default μ.
 pub(crate) const MU: f64 = 0.1;
 
-/// The weights that cross validation looks at.
+/// The λ and μ that a search tries.
 pub(crate) const LAMBDAS: [f64; 10] = [1e-1, 1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8];
 pub(crate) const MUS: [f64; 3] = [1e-3, 1e-1, 1e1];
 
-/// The optimiser that both start with.
+/// The default optimiser.
 pub(crate) fn optimizer() -> Lbfgs {
     Lbfgs::default().with_max_iterations(200)
 }
 
-/// Implements what the two methods have in common.
+/// Implements `Describe`, the setters and the grid of an ODIR method.
 macro_rules! odir_method {
     ($method:ident, $brief:literal, $python:literal) => {
         impl Describe for $method {
@@ -44,14 +45,14 @@ macro_rules! odir_method {
         }
 
         impl $method {
-            /// Sets the weight of the penalty off the diagonal.
+            /// Sets λ, the weight of the penalty on the off-diagonal weights.
             #[must_use]
             pub fn with_lambda(mut self, lambda: f64) -> Self {
                 self.lambda = lambda;
                 self
             }
 
-            /// Sets the weight of the penalty on the biases.
+            /// Sets μ, the weight of the penalty on the biases.
             #[must_use]
             pub fn with_mu(mut self, mu: f64) -> Self {
                 self.mu = mu;
@@ -65,8 +66,8 @@ macro_rules! odir_method {
                 self
             }
 
-            /// This method with λ from 0.1 to 1e8 in steps of 10 and μ of 0.001, 0.1 and 10: candidates for
-            /// [`select::choose`](crate::select::choose). The more classes, the larger the best λ.
+            /// Candidates for [`select::choose`](crate::select::choose): this method with λ from 0.1 to 1e8 in factors of
+            /// 10, and μ of 0.001, 0.1 and 10. The best λ increases with the number of classes.
             pub fn grid(&self) -> Vec<Self> {
                 let pairs = odir::LAMBDAS
                     .iter()
@@ -81,7 +82,7 @@ macro_rules! odir_method {
 
 pub(crate) use odir_method;
 
-/// Fits a matrix and biases on the scores after a shift.
+/// Fits a full matrix and biases to the scores after a shift.
 pub(crate) fn fit_odir(
     data: &Dataset<'_>,
     input: InputKind,
@@ -97,7 +98,7 @@ pub(crate) fn fit_odir(
         ridge: Ridge {
             bias: mu / classes,
             diagonal: 0.0,
-            // The features are β times what W weights: W = β(I + D).
+            // The penalty is on W = β(I + D), because the features are scaled by β.
             off_diagonal: (lambda * beta * beta / (classes * (classes - 1.0))).min(f64::MAX),
         },
         optimizer,

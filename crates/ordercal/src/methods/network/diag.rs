@@ -1,4 +1,4 @@
-//! `diag`: one increasing function f̄ for all classes (Theorem 3 of the paper), fitted on a grid.
+//! `diag`: one increasing function f̄ for all classes (Theorem 3 of the paper), tabulated on a grid.
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -9,9 +9,9 @@ use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::math::grid::Grid;
 use crate::math::softmax;
-use crate::methods::networks::{check_lambda, layers};
+use crate::methods::networks::layers;
 use crate::methods::temperature::fit_beta;
-use crate::methods::{Calibrator, Describe, FitReport, Fitted};
+use crate::methods::{Calibrator, Describe, FitReport, Fitted, check_non_negative};
 use crate::models::{DiagModel, check_hidden};
 use crate::nn::input::InputKind;
 use crate::optim::Lbfgs;
@@ -19,34 +19,47 @@ use crate::optim::lbfgs::Step;
 use crate::rank::Sorter;
 use crate::rng::Rng;
 use crate::watch::{Unwatched, Watch, report_progress};
-use objective::{Objective, Pass, SlopeNetwork};
+use objective::{DiagObjective, GridLikelihood, SlopeNetwork};
 
 /// The diagonal order-preserving family: f(x) = (f̄(x₁), …, f̄(x_K)) with one increasing f̄.
 ///
-/// f̄(x) = ∫₀ˣ f̄′, and f̄′ = β·s⁺(network + c) > 0 reads a single number (β from `ts`, s⁺(c) = 1). So the network is evaluated on a grid
-/// of nodes alone, f̄′ is linear in between, and every score is read off the resulting piecewise quadratic.
-/// The direct integral (a quadrature of the network for every single score) is what the tests compare
-/// with.
+/// f̄(x) = ∫₀ˣ f̄′(t) dt with f̄′(t) = β·softplus(network(t) + c) > 0, where β is that of temperature scaling and
+/// softplus(c) = 1. The network has a single input, so it is evaluated at the nodes of a grid only. f̄′ is linear between
+/// the nodes, and f̄ is piecewise quadratic. (The original evaluates the integral by quadrature for every score.)
 ///
-/// Without regularisation f̄′ is free to do anything where there are few data. Two penalties hold it:
-/// λ/2 ‖θ‖² as in the paper, and `smoothness`/(2W) ∫ (d ln f̄′/dτ)² dτ with τ from 0 to 1 along the grid and
-/// W the total weight of the rows,
-/// which shrinks f̄ towards a straight line: temperature scaling.
+/// The fit minimises the mean NLL plus two penalties: λ/2 ‖θ‖² on the parameters of the network, as in the paper, and
+/// `smoothness`/(2W) ∫ (d ln f̄′/dτ)² dτ, where τ goes from 0 to 1 along the grid and W is the total weight of the rows. The
+/// second shrinks f̄ to a linear function, that is to temperature scaling, where the data are few.
+///
+/// A. Rahimi, A. Shaban, C.-A. Cheng, R. Hartley, B. Boots: *Intra Order-preserving Functions for Calibration of
+/// Multi-Class Neural Networks*, NeurIPS 2020.
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::{Dataset, Diag, Method, ScoreKind, Scores};
+///
+/// let logits = array![[9.0_f32, 0.0, -1.0], [8.0, 0.0, 1.0], [9.0, 0.0, 2.0], [7.0, 0.0, 0.5]];
+/// let data = Dataset::new(Scores::new(ScoreKind::Logits, logits.view())?, &[0, 0, 1, 0])?;
+/// let fitted = Method::from(Diag::default().with_hidden(&[5])).fit(&data)?;
+/// assert!(fitted.report.nll_after < fitted.report.nll_before);
+/// assert!(fitted.model.function(2.0) > fitted.model.function(1.0));
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Diag {
-    /// Units of each hidden layer.
+    /// The number of units of each hidden layer.
     pub hidden: Vec<usize>,
-    /// λ: the weight of the penalty λ/2 ‖θ‖² on all weights and biases.
+    /// λ ≥ 0, the weight of the penalty λ/2 ‖θ‖² on all weights and biases.
     pub lambda: f64,
-    /// The weight of the penalty on changes of f̄′.
+    /// The weight of the penalty on changes of f̄′, at least 0.
     pub smoothness: f64,
-    /// The shift of a row before f̄.
+    /// The shift that is subtracted from a row before f̄ is applied.
     pub input: InputKind,
-    /// Intervals of the grid.
+    /// The number of intervals of the grid.
     pub intervals: usize,
-    /// The optimiser's settings.
+    /// The settings of the optimiser.
     pub optimizer: Lbfgs,
     /// The seed of the initial weights.
     pub seed: u64,
@@ -67,7 +80,7 @@ impl Default for Diag {
 }
 
 impl Diag {
-    /// Sets the units of each hidden layer.
+    /// Sets the number of units of each hidden layer.
     #[must_use]
     pub fn with_hidden(mut self, hidden: &[usize]) -> Self {
         self.hidden = hidden.to_vec();
@@ -88,7 +101,7 @@ impl Diag {
         self
     }
 
-    /// Sets the shift of a row before f̄.
+    /// Sets the shift that is subtracted from a row before f̄ is applied.
     #[must_use]
     pub fn with_input(mut self, input: InputKind) -> Self {
         self.input = input;
@@ -103,7 +116,7 @@ impl Diag {
     }
 }
 
-/// Weights of the penalty that shrinks f̄ to temperature scaling, for a search.
+/// The weights of the penalty on changes of f̄′ that a search tries.
 const SMOOTHNESS: [f64; 3] = [0.1, 1.0, 10.0];
 
 impl Describe for Diag {
@@ -132,14 +145,8 @@ impl Describe for Diag {
 impl Calibrator for Diag {
     fn validate(&self) -> Result<()> {
         check_hidden(&self.hidden)?;
-        check_lambda(self.lambda)?;
-        if !(self.smoothness >= 0.0 && self.smoothness.is_finite()) {
-            return Err(Error::invalid(
-                "smoothness",
-                self.smoothness,
-                "a finite number, 0 or more",
-            ));
-        }
+        check_non_negative("lambda", self.lambda)?;
+        check_non_negative("smoothness", self.smoothness)?;
         if !(16..=MAX_INTERVALS).contains(&self.intervals) {
             return Err(Error::invalid("intervals", self.intervals, "16 to 60000"));
         }
@@ -149,17 +156,17 @@ impl Calibrator for Diag {
     fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
         self.validate()?;
         let (beta, start) = fit_beta(data, &Unwatched)?;
-        // A start without last digits, which depend on the order of the rows.
+        // Rounded, because the last digits depend on the order of the rows.
         let beta = f64::from(beta as f32);
         let ((low, high), mut objective) = self.objective(data, beta);
         let mut params: Vec<f64> = objective.slope.initial(&mut Rng::new(self.seed));
-        let most = self.optimizer.max_iterations;
+        let max_iterations = self.optimizer.max_iterations;
         let outcome = self.optimizer.minimize(
             &mut params,
-            NOISE,
+            RELATIVE_NOISE,
             &mut |params, gradient| objective.evaluate(params, gradient),
             &mut |step: &Step<'_>| {
-                report_progress(watch, step.iteration, most, step.value).map(|()| None)
+                report_progress(watch, step.iteration, max_iterations, step.value).map(|()| None)
             },
         )?;
         let mut gradient = vec![0.0; params.len()];
@@ -169,7 +176,7 @@ impl Calibrator for Diag {
             evaluations: outcome.evaluations + 1,
             loss,
             nll_before: start.nll_before,
-            nll_after: objective.pass.nll,
+            nll_after: objective.likelihood.nll,
             stop: outcome.stop,
             notes: Vec::new(),
         };
@@ -187,14 +194,14 @@ impl Calibrator for Diag {
 }
 
 impl Diag {
-    /// What is minimised, and the range of its grid.
-    fn objective<'a>(&self, data: &'a Dataset<'a>, beta: f64) -> ((f64, f64), Objective<'a>) {
+    /// The range of the grid, and the objective on it.
+    fn objective<'a>(&self, data: &'a Dataset<'a>, beta: f64) -> ((f64, f64), DiagObjective<'a>) {
         let shifts = shifts(data, self.input);
         let (low, high) = range(data, &shifts, beta);
         let grid = Grid::new(low, high, self.intervals);
-        let objective = Objective {
+        let objective = DiagObjective {
             slope: SlopeNetwork::new(&self.hidden, grid, beta),
-            pass: Pass::new(data, &shifts, grid),
+            likelihood: GridLikelihood::new(data, &shifts, grid),
             lambda: self.lambda,
             smoothness: self.smoothness / data.total_weight(),
         };
@@ -202,7 +209,7 @@ impl Diag {
     }
 }
 
-/// One evaluation of `diag`'s loss and gradient, for [`crate::kernels`].
+/// A closure that evaluates the objective and its gradient once, for [`crate::kernels`].
 pub(crate) fn evaluation<'a>(data: &'a Dataset<'a>) -> impl FnMut() -> f64 + 'a {
     let diag = Diag::default();
     let (_, mut objective) = diag.objective(data, 1.0);
@@ -211,10 +218,10 @@ pub(crate) fn evaluation<'a>(data: &'a Dataset<'a>) -> impl FnMut() -> f64 + 'a 
     move || objective.evaluate(&params, &mut gradient)
 }
 
-/// Pieces of the grid are counted in 16 bits.
+/// The index of an interval must fit in 16 bits.
 const MAX_INTERVALS: usize = 60_000;
 
-/// What each row is shifted by.
+/// The shift of each row.
 fn shifts(data: &Dataset<'_>, kind: InputKind) -> Vec<f64> {
     let classes = data.classes();
     let group = softmax::group(classes);
@@ -235,20 +242,20 @@ fn shifts(data: &Dataset<'_>, kind: InputKind) -> Vec<f64> {
     shifts
 }
 
-/// Changes of the loss below this share of it mean nothing.
-const NOISE: f64 = 1e-7;
+/// The relative rounding error of the loss.
+const RELATIVE_NOISE: f64 = 1e-7;
 
-/// The share of the rows whose extremes the grid may leave out at either end.
+/// The fraction of the rows that may extend beyond the grid at either end.
 const OUTLIERS: f64 = 1e-3;
-/// Classes whose tempered probability is e⁻ᴿ of the top one's do not matter.
-const RELEVANT: f64 = 30.0;
+/// Classes whose tempered probability is less than e⁻³⁰ times the largest of the row are neglected.
+const NEGLIGIBLE_LOG_RATIO: f64 = 30.0;
 
-/// The range of scores worth a grid: where classes matter in all rows but the oddest.
+/// The range of the grid: quantiles, over the rows, of the range of the relevant scores.
 ///
-/// A row's range goes from its top score down to the lowest score that still matters to the softmax, or
-/// to the label's. A single wild row must not stretch the grid, so quantiles over rows decide.
+/// The relevant scores of a row are the largest one, the label's, and those that contribute to the softmax. Quantiles are
+/// robust against outliers, which would make the grid too coarse for the other rows.
 fn range(data: &Dataset<'_>, shifts: &[f64], beta: f64) -> (f64, f64) {
-    let depth = RELEVANT / beta;
+    let depth = NEGLIGIBLE_LOG_RATIO / beta;
     let mut lows = Vec::with_capacity(data.rows());
     let mut highs = Vec::with_capacity(data.rows());
     for (row, shift) in shifts.iter().enumerate() {
@@ -268,8 +275,11 @@ fn range(data: &Dataset<'_>, shifts: &[f64], beta: f64) -> (f64, f64) {
         highs.push((-top, weight));
     }
     let left_out = OUTLIERS * data.total_weight();
-    let (low, high) = (beyond(&mut lows, left_out), -beyond(&mut highs, left_out));
-    // All scores equal: any range will do.
+    let (low, high) = (
+        weighted_quantile(&mut lows, left_out),
+        -weighted_quantile(&mut highs, left_out),
+    );
+    // If all scores are equal, any range serves.
     if high > low {
         (low, high)
     } else {
@@ -277,13 +287,13 @@ fn range(data: &Dataset<'_>, shifts: &[f64], beta: f64) -> (f64, f64) {
     }
 }
 
-/// The smallest value with more than the given weight up to and including it.
-fn beyond(values: &mut [(f64, f64)], weight: f64) -> f64 {
+/// The smallest of the (value, weight) pairs at which the cumulative weight exceeds `weight`.
+fn weighted_quantile(values: &mut [(f64, f64)], weight: f64) -> f64 {
     values.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut sum = 0.0;
     let found = values.iter().find(|(_, w)| {
         sum += w;
         sum > weight
     });
-    found.expect("the whole weighs more than a part").0
+    found.expect("the total weight exceeds a fraction of it").0
 }

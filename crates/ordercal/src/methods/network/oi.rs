@@ -8,15 +8,32 @@ use crate::models::Wiring;
 use crate::nn::input::InputKind;
 use crate::optim::Adam;
 
-/// Marks [`Oi`].
+/// The [family](crate::methods::Family) of [`Oi`].
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct OrderInvariant;
 
-/// The order-invariant, order-preserving family: f(x) = S(x)⁻¹ U w(y), the network reads the *sorted* row.
+/// The order-invariant, order-preserving family: f(x) = S(x)⁻¹ U w(y), where y = S(x)x is the row sorted in descending order
+/// and U the upper-triangular matrix of ones.
 ///
-/// w_i = (y_i − y_{i+1})·m_i(y) with m = β·s⁺(network + c) > 0 (β from `ts`, s⁺(c) = 1), so every strict step stays strict and every tie a
-/// tie. Because the network never learns which class stands where, what it learns for one class serves
-/// all: f(Px) = P f(x).
+/// w_i = (y_i − y_{i+1})·m_i(y) with m = β·softplus(network(y) + c) > 0, where β is that of temperature scaling and
+/// softplus(c) = 1. All m_i are positive, so the ranking is kept, ties included. The network reads the sorted row and does
+/// not know the classes, so f is equivariant: f(Px) = P f(x) for every permutation P.
+///
+/// A. Rahimi, A. Shaban, C.-A. Cheng, R. Hartley, B. Boots: *Intra Order-preserving Functions for Calibration of
+/// Multi-Class Neural Networks*, NeurIPS 2020 (Theorem 2).
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::{Dataset, Method, Oi, ScoreKind, Scores};
+///
+/// let logits = array![[9.0_f32, 0.0, -1.0], [8.0, 0.0, 1.0], [9.0, 0.0, 2.0], [7.0, 0.0, 0.5]];
+/// let data = Dataset::new(Scores::new(ScoreKind::Logits, logits.view())?, &[0, 0, 1, 0])?;
+/// let model = Method::from(Oi::default().with_hidden(&[5])).fit(&data)?.model;
+/// let probs: Vec<f64> = model.apply_row(&[1.0, 3.0, 2.0], ScoreKind::Probs)?;
+/// let permuted: Vec<f64> = model.apply_row(&[3.0, 2.0, 1.0], ScoreKind::Probs)?;
+/// assert_eq!([probs[1], probs[2], probs[0]], permuted[..]);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 pub type Oi = Network<OrderInvariant>;
 
 impl Family for OrderInvariant {

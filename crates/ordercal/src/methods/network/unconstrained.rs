@@ -1,4 +1,4 @@
-//! `unconstrained`: a plain network on the logits, the paper's control.
+//! `unconstrained`: a network without the order constraint, the paper's control experiment.
 
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
@@ -8,12 +8,24 @@ use crate::models::Wiring;
 use crate::nn::input::InputKind;
 use crate::optim::Adam;
 
-/// Marks [`Unconstrained`].
+/// The [family](crate::methods::Family) of [`Unconstrained`].
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NoConstraint;
 
-/// A multi-layer perceptron from logits to logits. It **may change predictions**: the paper's experiment
-/// that shows what the order constraint is worth.
+/// A multi-layer perceptron from K logits to K logits. Predictions may change.
+///
+/// It is the paper's control experiment, which shows the effect of the order constraint.
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::{Dataset, Method, ScoreKind, Scores, Unconstrained};
+///
+/// let logits = array![[9.0_f32, 0.0], [8.0, 0.0], [9.0, 0.0], [7.0, 0.0]];
+/// let data = Dataset::new(Scores::new(ScoreKind::Logits, logits.view())?, &[0, 0, 1, 0])?;
+/// let fitted = Method::from(Unconstrained::default().with_hidden(&[5])).fit(&data)?;
+/// assert!(!fitted.model.order_preserving());
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 pub type Unconstrained = Network<NoConstraint>;
 
 impl Family for NoConstraint {

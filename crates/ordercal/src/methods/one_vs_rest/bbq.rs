@@ -4,23 +4,22 @@ use serde::{Deserialize, Serialize};
 
 use super::histogram::quantile_ends;
 use crate::data::Dataset;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::math::gamma::ln_gamma;
-use crate::methods::binary::{check_smoothing, fit_maps, fitted, share};
+use crate::methods::binary::{check_smoothing, fit_maps, fitted, uniform_weight};
 use crate::methods::likelihood::plain_nll;
-use crate::methods::points::{Point, between, points};
-use crate::methods::{Calibrator, Describe, Fitted};
+use crate::methods::points::{Point, midpoint, points};
+use crate::methods::{Calibrator, Describe, Fitted, check_positive};
 use crate::models::{Curve, CurveKind, CurvesModel};
 use crate::watch::Watch;
 
-/// Bayesian binning into quantiles: an average over equal-mass histograms of many sizes, weighted by how
-/// likely each makes the labels; then rows are normalised. Predictions may change.
+/// Bayesian binning into quantiles: for each class, an average of equal-mass histograms with different numbers of bins,
+/// weighted by their marginal likelihood; then rows are normalised. Predictions may change.
 ///
-/// With n cases the sizes go from n^⅓/10 to 10·n^⅓. In a histogram of B bins, bin b has the prior
-/// Beta(2/B · c, 2/B · (1 − c)) with c its middle, and says the posterior mean. A histogram's weight is its
-/// marginal likelihood; those less than a thousandth as likely as the best are left out. The average is one
-/// step function per class; a binary problem has a single one. No bin says 0, but a row's probabilities can
-/// be tiny: the normalised row keeps a share `smoothing`/(n + 1) of the uniform distribution.
+/// For n cases, the number of bins B goes from n^⅓/10 to 10·n^⅓. Each bin has the prior Beta(α·c, α·(1 − c)) with
+/// α = `prior`/B and c the middle of the bin; its value is the posterior mean. Histograms whose marginal likelihood is less
+/// than a thousandth of the largest are left out. The learned average is a step function per class, or a single one for two
+/// classes. The normalised row is mixed with the uniform distribution of weight `smoothing`/(n + 1).
 ///
 /// M. P. Naeini, G. F. Cooper, M. Hauskrecht: *Obtaining Well Calibrated Probabilities Using Bayesian
 /// Binning*, AAAI 2015.
@@ -39,9 +38,9 @@ use crate::watch::Watch;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Bbq {
-    /// The weight of a histogram's prior, in cases, shared by its bins.
+    /// The weight of the prior of a histogram, in cases; it is divided evenly among the bins. Positive.
     pub prior: f64,
-    /// How much of the uniform distribution is mixed in: a share `smoothing`/(n + 1).
+    /// The weight of the uniform distribution in the result is `smoothing`/(n + 1) for n rows; positive.
     pub smoothing: f64,
 }
 
@@ -55,14 +54,14 @@ impl Default for Bbq {
 }
 
 impl Bbq {
-    /// Sets the weight of a histogram's prior, in cases.
+    /// Sets the weight of the prior of a histogram, in cases.
     #[must_use]
     pub fn with_prior(mut self, prior: f64) -> Self {
         self.prior = prior;
         self
     }
 
-    /// Sets how much of the uniform distribution is mixed in.
+    /// Sets the smoothing.
     #[must_use]
     pub fn with_smoothing(mut self, smoothing: f64) -> Self {
         self.smoothing = smoothing;
@@ -77,9 +76,7 @@ impl Describe for Bbq {
 
 impl Calibrator for Bbq {
     fn validate(&self) -> Result<()> {
-        if !(self.prior > 0.0 && self.prior.is_finite()) {
-            return Err(Error::invalid("prior", self.prior, "a positive number"));
-        }
+        check_positive("prior", self.prior)?;
         check_smoothing(self.smoothing)
     }
 
@@ -88,27 +85,28 @@ impl Calibrator for Bbq {
         let curves = fit_maps(data, before, watch, |cases| {
             average(&points(cases), self.prior)
         })?;
-        let share = share(self.smoothing, data);
-        let model = CurvesModel::new(data.classes(), share, CurveKind::Steps, curves);
+        let weight = uniform_weight(self.smoothing, data);
+        let model = CurvesModel::new(data.classes(), weight, CurveKind::Steps, curves);
         Ok(fitted(model, data, before))
     }
 }
 
-/// Histograms less likely than this share of the best are left out.
+/// Histograms with a smaller marginal likelihood relative to the largest are left out (Occam's window).
 const OCCAM: f64 = 1e-3;
-/// The sizes go from n^⅓ divided by this to n^⅓ times this.
+/// The number of bins goes from n^⅓ divided by this to n^⅓ times this.
 const RANGE: f64 = 10.0;
 
-/// A histogram with its posterior means, and how likely it makes the labels.
+/// A histogram of posterior means.
 struct Candidate {
     curve: Curve,
+    /// The log marginal likelihood of the labels.
     evidence: f64,
 }
 
-/// Running sums, so that a bin costs the same whatever it holds.
+/// Cumulative sums over the points, from which the sums of any bin are found in constant time.
 struct Sums {
     weight: Vec<f64>,
-    hits: Vec<f64>,
+    positives: Vec<f64>,
 }
 
 fn average(points: &[Point], prior: f64) -> Curve {
@@ -120,11 +118,11 @@ fn average(points: &[Point], prior: f64) -> Curve {
     }
     let mut sums = Sums {
         weight: vec![0.0],
-        hits: vec![0.0],
+        positives: vec![0.0],
     };
     for (index, point) in points.iter().enumerate() {
         sums.weight.push(sums.weight[index] + point.weight);
-        sums.hits.push(sums.hits[index] + point.hits);
+        sums.positives.push(sums.positives[index] + point.positives);
     }
     let root = sums.weight[points.len()].cbrt();
     let fewest = ((root / RANGE) as usize).max(1);
@@ -133,7 +131,7 @@ fn average(points: &[Point], prior: f64) -> Curve {
     let mut last = 0;
     for bins in fewest..=most {
         let ends = quantile_ends(points, bins);
-        // More bins than points give the same histogram again.
+        // With at least as many bins as points, the histogram no longer changes.
         if ends.len() == points.len() && last == points.len() {
             break;
         }
@@ -171,7 +169,7 @@ fn average(points: &[Point], prior: f64) -> Curve {
 }
 
 fn candidate(points: &[Point], sums: &Sums, ends: &[usize], prior: f64) -> Candidate {
-    let share = prior / ends.len() as f64;
+    let bin_prior = prior / ends.len() as f64;
     let mut curve = Curve::default();
     let mut evidence = 0.0;
     let mut first = 0;
@@ -180,19 +178,20 @@ fn candidate(points: &[Point], sums: &Sums, ends: &[usize], prior: f64) -> Candi
         let high = if end == points.len() {
             1.0
         } else {
-            between(points[end - 1].x, points[end].x)
+            midpoint(points[end - 1].x, points[end].x)
         };
         let weight = sums.weight[end] - sums.weight[first];
-        let hits = sums.hits[end] - sums.hits[first];
-        // At the very ends of the range the prior would rule out a hit, or a miss.
+        let positives = sums.positives[end] - sums.positives[first];
+        // At 0 or 1 the prior would exclude positive or negative cases.
         let middle = (0.5 * (low + high)).clamp(1e-6, 1.0 - 1e-6);
-        let (alpha, beta) = (share * middle, share * (1.0 - middle));
-        evidence += ln_gamma(share) - ln_gamma(weight + share) + ln_gamma(hits + alpha)
+        let (alpha, beta) = (bin_prior * middle, bin_prior * (1.0 - middle));
+        evidence += ln_gamma(bin_prior) - ln_gamma(weight + bin_prior)
+            + ln_gamma(positives + alpha)
             - ln_gamma(alpha)
-            + ln_gamma(weight - hits + beta)
+            + ln_gamma(weight - positives + beta)
             - ln_gamma(beta);
         curve.x.push(low);
-        curve.y.push((hits + alpha) / (weight + share));
+        curve.y.push((positives + alpha) / (weight + bin_prior));
         first = end;
         low = high;
     }
@@ -209,23 +208,23 @@ mod tests {
         (0..60)
             .map(|_| {
                 x += 0.016 * rng.uniform();
-                let hits = f64::from(u8::from(rng.uniform() < x * x));
+                let positives = f64::from(u8::from(rng.uniform() < x * x));
                 Point {
                     x,
                     weight: 1.0,
-                    hits,
+                    positives,
                 }
             })
             .collect()
     }
 
-    /// The average as the paper writes it down, without a window: products instead of running sums.
-    fn slow(points: &[Point], at: f64) -> f64 {
+    /// The average as in the paper, without Occam's window.
+    fn direct(points: &[Point], at: f64) -> f64 {
         let root = (points.len() as f64).cbrt();
         let (mut sum, mut total) = (0.0, 0.0);
         for bins in ((root / 10.0) as usize).max(1)..=(root * 10.0) as usize {
             let ends = quantile_ends(points, bins);
-            let share = 2.0 / ends.len() as f64;
+            let bin_prior = 2.0 / ends.len() as f64;
             let (mut likelihood, mut value) = (1.0, 0.0);
             let mut first = 0;
             for &end in &ends {
@@ -236,14 +235,14 @@ mod tests {
                 };
                 let (low, high) = (edge(first), edge(end));
                 let (alpha, beta) = (
-                    share * 0.5 * (low + high),
-                    share * (1.0 - 0.5 * (low + high)),
+                    bin_prior * 0.5 * (low + high),
+                    bin_prior * (1.0 - 0.5 * (low + high)),
                 );
                 let (mut a, mut b) = (alpha, beta);
-                // The marginal likelihood one case after the other.
+                // The marginal likelihood as a product over the cases.
                 for point in &points[first..end] {
-                    likelihood *= if point.hits > 0.0 { a } else { b } / (a + b);
-                    if point.hits > 0.0 {
+                    likelihood *= if point.positives > 0.0 { a } else { b } / (a + b);
+                    if point.positives > 0.0 {
                         a += 1.0;
                     } else {
                         b += 1.0;
@@ -261,20 +260,20 @@ mod tests {
     }
 
     #[test]
-    fn agrees_with_the_paper_written_down() {
+    fn the_average_agrees_with_the_formula_of_the_paper() {
         let points = points();
         let curve = average(&points, 2.0);
         for i in 1..100 {
             let at = f64::from(i) / 100.0;
             let ours = curve.at(CurveKind::Steps, at);
-            let exact = slow(&points, at);
-            // What the window leaves out weighs little.
+            let exact = direct(&points, at);
+            // The histograms outside the window have little weight.
             assert!((ours - exact).abs() < 5e-3, "{at}: {ours} {exact}");
         }
     }
 
     #[test]
-    fn an_average_never_says_zero_or_one() {
+    fn an_average_is_never_zero_or_one() {
         let curve = average(&points(), 2.0);
         assert!(curve.y.iter().all(|&y| y > 0.0 && y < 1.0));
         assert_eq!(average(&[], 2.0).y, [0.5]);

@@ -4,19 +4,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::Dataset;
 use crate::error::Result;
-use crate::methods::binary::{check_smoothing, fit_maps, fitted, share};
+use crate::methods::binary::{check_smoothing, fit_maps, fitted, uniform_weight};
 use crate::methods::likelihood::plain_nll;
 use crate::methods::regression::{Example, Targets, examples, regress};
 use crate::methods::{Calibrator, Describe, Fitted};
-use crate::models::{LogisticModel, logarithms};
+use crate::models::{LogisticModel, log_probabilities};
 use crate::watch::Watch;
 
-/// Beta calibration: σ(a ln p − b ln(1 − p) + c) of each class's probability p, a, b ≥ 0, then normalised.
+/// Beta calibration: σ(a ln p − b ln(1 − p) + c) of each class's probability p, with a, b ≥ 0; then rows are normalised.
 /// Predictions may change.
 ///
-/// If a classifier's probabilities are beta distributed within each class, this is the form of the true
-/// map; a = b = 1, c = 0 is the identity. A binary problem has a single map. The normalised row keeps a share
-/// `smoothing`/(n + 1) of the uniform distribution.
+/// a, b and c are learned by logistic regression of the class against the rest, or once for two classes. If the
+/// probabilities of a classifier have a beta distribution given the class, the true map has this form; a = b = 1 and c = 0
+/// is the identity. The normalised row is mixed with the uniform distribution of weight `smoothing`/(n + 1) for n rows.
 ///
 /// M. Kull, T. Silva Filho, P. Flach: *Beta calibration: a well-founded and easily implemented improvement on
 /// logistic calibration for binary classifiers*, AISTATS 2017.
@@ -35,9 +35,9 @@ use crate::watch::Watch;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Beta {
-    /// What the regression is told of a row.
+    /// The targets of the regression.
     pub targets: Targets,
-    /// How much of the uniform distribution is mixed in: a share `smoothing`/(n + 1).
+    /// The weight of the uniform distribution in the result is `smoothing`/(n + 1) for n rows; positive.
     pub smoothing: f64,
 }
 
@@ -51,14 +51,14 @@ impl Default for Beta {
 }
 
 impl Beta {
-    /// Sets what the regression is told of a row.
+    /// Sets the targets of the regression.
     #[must_use]
     pub fn with_targets(mut self, targets: Targets) -> Self {
         self.targets = targets;
         self
     }
 
-    /// Sets how much of the uniform distribution is mixed in.
+    /// Sets the smoothing.
     #[must_use]
     pub fn with_smoothing(mut self, smoothing: f64) -> Self {
         self.smoothing = smoothing;
@@ -79,17 +79,17 @@ impl Calibrator for Beta {
     fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
         let before = plain_nll(data);
         let coefficients = fit_maps(data, before, watch, |cases| {
-            increasing(&examples(cases, self.targets, logarithms))
+            regress_increasing(&examples(cases, self.targets, log_probabilities))
         })?;
-        let share = share(self.smoothing, data);
-        let model = LogisticModel::new(data.classes(), share, coefficients);
+        let weight = uniform_weight(self.smoothing, data);
+        let model = LogisticModel::new(data.classes(), weight, coefficients);
         Ok(fitted(model, data, before))
     }
 }
 
-/// The best a, b ≥ 0 and c. The problem is convex, so if the free optimum has a negative coefficient, the best
-/// lies where one of them is 0, or both.
-fn increasing(examples: &[Example]) -> [f64; 3] {
+/// Minimises the loss over a, b ≥ 0 and c. The problem is convex, so if the unconstrained optimum has a negative
+/// coefficient, the constrained one has a = 0 or b = 0.
+fn regress_increasing(examples: &[Example]) -> [f64; 3] {
     let feasible = |w: &[f64; 3]| w[0] >= 0.0 && w[1] >= 0.0;
     let (free, _) = regress(examples, [true, true]);
     if feasible(&free) {
@@ -107,40 +107,40 @@ fn increasing(examples: &[Example]) -> [f64; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::methods::binary::Case;
+    use crate::methods::binary::BinaryCase;
     use crate::models::one_vs_rest::logistic;
     use crate::rng::Rng;
 
     #[test]
-    fn finds_the_coefficients_labels_were_drawn_with() {
+    fn the_coefficients_of_the_labels_are_recovered() {
         let mut rng = Rng::new(93);
-        let cases: Vec<Case> = (0..40_000)
+        let cases: Vec<BinaryCase> = (0..40_000)
             .map(|_| {
                 let log_odds = 3.0 * rng.normal();
-                let [log_p, rest] = logarithms(log_odds);
-                Case {
+                let [log_p, rest] = log_probabilities(log_odds);
+                BinaryCase {
                     log_odds,
                     weight: 1.0,
-                    hit: rng.uniform() < logistic(0.4 * log_p + 1.5 * rest - 0.5),
+                    positive: rng.uniform() < logistic(0.4 * log_p + 1.5 * rest - 0.5),
                 }
             })
             .collect();
-        let [a, b, c] = increasing(&examples(&cases, Targets::Labels, logarithms));
+        let [a, b, c] = regress_increasing(&examples(&cases, Targets::Labels, log_probabilities));
         assert!((a - 0.4).abs() < 0.05 && (b - 1.5).abs() < 0.15 && (c + 0.5).abs() < 0.1);
     }
 
     #[test]
-    fn scores_that_point_the_wrong_way_become_a_constant() {
-        let cases: Vec<Case> = (-20..20)
-            .map(|i| Case {
+    fn anticorrelated_scores_give_a_constant() {
+        let cases: Vec<BinaryCase> = (-20..20)
+            .map(|i| BinaryCase {
                 log_odds: f64::from(i) / 5.0,
                 weight: 1.0,
-                hit: i < 0 && i % 3 != 0,
+                positive: i < 0 && i % 3 != 0,
             })
             .collect();
-        let [a, b, c] = increasing(&examples(&cases, Targets::Labels, logarithms));
+        let [a, b, c] = regress_increasing(&examples(&cases, Targets::Labels, log_probabilities));
         assert_eq!((a, b), (0.0, 0.0));
-        let share = cases.iter().filter(|case| case.hit).count() as f64 / 40.0;
-        assert!((logistic(c) - share).abs() < 1e-9);
+        let fraction = cases.iter().filter(|case| case.positive).count() as f64 / 40.0;
+        assert!((logistic(c) - fraction).abs() < 1e-9);
     }
 }

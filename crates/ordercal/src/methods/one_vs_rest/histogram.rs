@@ -4,19 +4,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::Dataset;
 use crate::error::{Error, Result};
-use crate::methods::binary::{check_smoothing, fit_maps, fitted, share};
+use crate::methods::binary::{check_smoothing, fit_maps, fitted, uniform_weight};
 use crate::methods::likelihood::plain_nll;
-use crate::methods::points::{Point, between, points};
+use crate::methods::points::{Point, midpoint, points};
 use crate::methods::{Calibrator, Describe, Fitted};
 use crate::models::{Curve, CurveKind, CurvesModel};
 use crate::watch::Watch;
 
-/// Histogram binning: a class's probability becomes the share of hits in its bin; then rows are
+/// Histogram binning: the probability of a class is replaced by the fraction of positive cases in its bin; then rows are
 /// normalised. Predictions may change.
 ///
-/// Bins are open below and closed above. A bin without a case says its middle. A binary problem has a single
-/// histogram. Bins without a hit say 0, so the normalised row keeps a share `smoothing`/(n + 1) of the
-/// uniform distribution; a row whose bins all say 0 becomes uniform.
+/// One histogram is learned per class, or a single one for two classes. Bins are open below and closed above; the value of
+/// an empty bin is its middle. Values can be 0, so the normalised row is mixed with the uniform distribution of weight
+/// `smoothing`/(n + 1) for n rows. A row in which all values are 0 becomes uniform.
 ///
 /// B. Zadrozny, C. Elkan: *Obtaining calibrated probability estimates from decision trees and naive Bayesian
 /// classifiers*, ICML 2001.
@@ -36,22 +36,22 @@ use crate::watch::Watch;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Histogram {
-    /// How many bins.
+    /// The number of bins of each histogram, 1 to 100000.
     pub bins: usize,
-    /// How the bins are laid out.
+    /// The placement of the bins.
     pub layout: BinLayout,
-    /// How much of the uniform distribution is mixed in: a share `smoothing`/(n + 1).
+    /// The weight of the uniform distribution in the result is `smoothing`/(n + 1) for n rows; positive.
     pub smoothing: f64,
 }
 
-/// How bins are laid out.
+/// The placement of the bins of a histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum BinLayout {
-    /// The same weight of cases in every bin, as far as equal probabilities allow.
+    /// Bins with equal weights of cases, as far as ties allow.
     #[default]
     EqualMass,
-    /// The same width.
+    /// Bins of equal width.
     EqualWidth,
 }
 
@@ -65,25 +65,25 @@ impl Default for Histogram {
     }
 }
 
-/// More bins than 32 bits can count would be of no use.
+/// A limit far above any useful number.
 const MAX_BINS: usize = 100_000;
 
 impl Histogram {
-    /// Sets how many bins there are.
+    /// Sets the number of bins.
     #[must_use]
     pub fn with_bins(mut self, bins: usize) -> Self {
         self.bins = bins;
         self
     }
 
-    /// Sets how the bins are laid out.
+    /// Sets the placement of the bins.
     #[must_use]
     pub fn with_layout(mut self, layout: BinLayout) -> Self {
         self.layout = layout;
         self
     }
 
-    /// Sets how much of the uniform distribution is mixed in.
+    /// Sets the smoothing.
     #[must_use]
     pub fn with_smoothing(mut self, smoothing: f64) -> Self {
         self.smoothing = smoothing;
@@ -113,16 +113,16 @@ impl Calibrator for Histogram {
                 BinLayout::EqualWidth => equal_width(&points, self.bins),
             }
         })?;
-        let share = share(self.smoothing, data);
-        let model = CurvesModel::new(data.classes(), share, CurveKind::Steps, curves);
+        let weight = uniform_weight(self.smoothing, data);
+        let model = CurvesModel::new(data.classes(), weight, CurveKind::Steps, curves);
         Ok(fitted(model, data, before))
     }
 }
 
-/// Where equal-mass bins end: for each of at most `bins` bins the number of points up to its end.
+/// The ends of at most `bins` equal-mass bins, as numbers of points.
 ///
-/// Bin j ends with the point at which the weight first reaches j/bins of the whole; points are never
-/// split, so fewer bins may come out.
+/// Bin j ends with the point at which the cumulative weight first reaches j/`bins` of the total. Points are not split, so
+/// there may be fewer bins.
 pub(super) fn quantile_ends(points: &[Point], bins: usize) -> Vec<usize> {
     let total: f64 = points.iter().map(|p| p.weight).sum();
     let mut ends = Vec::with_capacity(bins.min(points.len()));
@@ -133,7 +133,7 @@ pub(super) fn quantile_ends(points: &[Point], bins: usize) -> Vec<usize> {
         let reached = sum * bins as f64 >= total * bin as f64;
         if reached && index + 1 < points.len() {
             ends.push(index + 1);
-            // A heavy point may fill several bins at once.
+            // A point of large weight may fill several bins.
             bin = (sum * bins as f64 / total) as usize + 1;
         }
     }
@@ -150,13 +150,13 @@ fn equal_mass(points: &[Point], bins: usize) -> Curve {
         let edge = if first == 0 {
             0.0
         } else {
-            between(points[first - 1].x, points[first].x)
+            midpoint(points[first - 1].x, points[first].x)
         };
         let part = &points[first..end];
         let weight: f64 = part.iter().map(|p| p.weight).sum();
-        let hits: f64 = part.iter().map(|p| p.hits).sum();
+        let positives: f64 = part.iter().map(|p| p.positives).sum();
         curve.x.push(edge);
-        curve.y.push((hits / weight).min(1.0));
+        curve.y.push((positives / weight).min(1.0));
         first = end;
     }
     if curve.x.is_empty() {
@@ -170,12 +170,12 @@ fn equal_width(points: &[Point], bins: usize) -> Curve {
     for point in points {
         let bin = ((point.x * bins as f64).ceil() as usize).clamp(1, bins) - 1;
         sums[bin].0 += point.weight;
-        sums[bin].1 += point.hits;
+        sums[bin].1 += point.positives;
     }
     let edge = |bin: usize| bin as f64 / bins as f64;
-    let value = |(bin, &(weight, hits)): (usize, &(f64, f64))| {
+    let value = |(bin, &(weight, positives)): (usize, &(f64, f64))| {
         if weight > 0.0 {
-            f64::min(hits / weight, 1.0)
+            f64::min(positives / weight, 1.0)
         } else {
             0.5 * (edge(bin) + edge(bin + 1))
         }
@@ -191,12 +191,16 @@ mod tests {
     use super::*;
 
     fn points(values: &[(f64, f64, f64)]) -> Vec<Point> {
-        let point = |&(x, weight, hits): &(f64, f64, f64)| Point { x, weight, hits };
+        let point = |&(x, weight, positives): &(f64, f64, f64)| Point {
+            x,
+            weight,
+            positives,
+        };
         values.iter().map(point).collect()
     }
 
     #[test]
-    fn equal_mass_bins_share_the_weight() {
+    fn equal_mass_bins_have_equal_weights() {
         let points = points(&[
             (0.1, 1.0, 0.0),
             (0.2, 1.0, 1.0),
@@ -219,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_bin_says_its_middle() {
+    fn the_value_of_an_empty_bin_is_its_middle() {
         let curve = equal_width(&points(&[(0.1, 2.0, 1.0), (0.25, 1.0, 1.0)]), 4);
         assert_eq!(curve.x, [0.0, 0.25, 0.5, 0.75]);
         // 0.25 belongs to the first bin, which is closed above.

@@ -4,21 +4,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::Dataset;
 use crate::error::Result;
-use crate::methods::binary::{check_smoothing, fit_maps, fitted, share};
+use crate::methods::binary::{check_smoothing, fit_maps, fitted, uniform_weight};
 use crate::methods::likelihood::plain_nll;
 use crate::methods::points::{Point, points};
 use crate::methods::{Calibrator, Describe, Fitted};
 use crate::models::{Curve, CurveKind, CurvesModel};
 use crate::watch::Watch;
 
-/// Isotonic regression: of each class's probability, the increasing function nearest to the labels in
-/// least squares; then rows are normalised. Predictions may change.
+/// Isotonic regression: for each class, the increasing function of its probability that minimises the squared error to the
+/// labels; then rows are normalised. Predictions may change.
 ///
-/// Pooling adjacent violators gives blocks of cases that share one value. Between blocks the curve is a
-/// straight line: from the last case of one to the first of the next as in scikit-learn's
-/// `IsotonicRegression`, or from centre to centre. A binary problem has a single curve. Blocks of 0 are
-/// common, so the normalised row keeps a share `smoothing`/(n + 1) of the uniform distribution; a row whose
-/// curves all say 0 becomes uniform.
+/// The pool-adjacent-violators algorithm gives blocks of cases with a common value. Between blocks the learned curve is
+/// linear: from the last case of a block to the first of the next, as in scikit-learn's `IsotonicRegression`, or from centre
+/// to centre. For two classes there is a single curve. Values can be 0, so the normalised row is mixed with the uniform
+/// distribution of weight `smoothing`/(n + 1) for n rows. A row in which all values are 0 becomes uniform.
 ///
 /// B. Zadrozny, C. Elkan: *Transforming Classifier Scores into Accurate Multiclass Probability Estimates*,
 /// KDD 2002.
@@ -31,7 +30,7 @@ use crate::watch::Watch;
 /// let data = Dataset::new(Scores::new(ScoreKind::Probs, probs.view())?, &[0, 1, 0, 1])?;
 /// let fitted = Method::from(Isotonic::default()).fit(&data)?;
 /// let Model::Curves(model) = fitted.model else { unreachable!() };
-/// // The second and third row stand the wrong way round: both get their mean.
+/// // The second and third row violate the order and are pooled: both get their mean.
 /// assert_eq!(model.curve(0, 0.4), 0.5);
 /// # Ok::<(), ordercal::Error>(())
 /// ```
@@ -39,20 +38,20 @@ use crate::watch::Watch;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Isotonic {
-    /// Where the straight lines between blocks begin and end.
+    /// The end points of the lines between blocks.
     pub lines: BlockLines,
-    /// How much of the uniform distribution is mixed in: a share `smoothing`/(n + 1).
+    /// The weight of the uniform distribution in the result is `smoothing`/(n + 1) for n rows; positive.
     pub smoothing: f64,
 }
 
-/// Where the straight lines between blocks begin and end.
+/// The end points of the lines between the blocks of an isotonic regression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum BlockLines {
-    /// At the blocks' first and last cases, as in scikit-learn.
+    /// The first and last case of each block, as in scikit-learn.
     #[default]
     Ends,
-    /// At the blocks' mean probabilities: no flat parts inside the data's range.
+    /// The mean probability of each block, so that the curve is strictly increasing within the range of the data.
     Centres,
 }
 
@@ -66,14 +65,14 @@ impl Default for Isotonic {
 }
 
 impl Isotonic {
-    /// Sets where the straight lines between blocks begin and end.
+    /// Sets the end points of the lines between blocks.
     #[must_use]
     pub fn with_lines(mut self, lines: BlockLines) -> Self {
         self.lines = lines;
         self
     }
 
-    /// Sets how much of the uniform distribution is mixed in.
+    /// Sets the smoothing.
     #[must_use]
     pub fn with_smoothing(mut self, smoothing: f64) -> Self {
         self.smoothing = smoothing;
@@ -94,41 +93,41 @@ impl Calibrator for Isotonic {
     fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
         let before = plain_nll(data);
         let curves = fit_maps(data, before, watch, |cases| {
-            increasing(&points(cases), self.lines)
+            pool_adjacent_violators(&points(cases), self.lines)
         })?;
-        let share = share(self.smoothing, data);
-        let model = CurvesModel::new(data.classes(), share, CurveKind::Lines, curves);
+        let weight = uniform_weight(self.smoothing, data);
+        let model = CurvesModel::new(data.classes(), weight, CurveKind::Lines, curves);
         Ok(fitted(model, data, before))
     }
 }
 
-/// Neighbouring points that share one value.
+/// Neighbouring points with a common value.
 struct Block {
     weight: f64,
-    hits: f64,
+    positives: f64,
     first: f64,
     last: f64,
     /// Σ weight · x.
     centre: f64,
 }
 
-/// Pools adjacent violators.
-fn increasing(points: &[Point], lines: BlockLines) -> Curve {
+/// The pool-adjacent-violators algorithm.
+fn pool_adjacent_violators(points: &[Point], lines: BlockLines) -> Curve {
     let mut blocks: Vec<Block> = Vec::new();
     for point in points {
         let mut block = Block {
             weight: point.weight,
-            hits: point.hits,
+            positives: point.positives,
             first: point.x,
             last: point.x,
             centre: point.weight * point.x,
         };
         while let Some(below) = blocks.last() {
-            if below.hits * block.weight < block.hits * below.weight {
+            if below.positives * block.weight < block.positives * below.weight {
                 break;
             }
             block.weight += below.weight;
-            block.hits += below.hits;
+            block.positives += below.positives;
             block.centre += below.centre;
             block.first = below.first;
             blocks.pop();
@@ -136,7 +135,7 @@ fn increasing(points: &[Point], lines: BlockLines) -> Curve {
         blocks.push(block);
     }
     if blocks.is_empty() {
-        // The class was never one of several possible ones: nothing is known.
+        // There are no cases: the identity.
         return Curve {
             x: vec![0.0, 1.0],
             y: vec![0.0, 1.0],
@@ -144,14 +143,14 @@ fn increasing(points: &[Point], lines: BlockLines) -> Curve {
     }
     let mut curve = Curve::default();
     let mut add = |x: f64, y: f64| {
-        // Means of neighbouring floats may coincide.
+        // Knots must be strictly ascending, and the means of neighbouring floats may coincide.
         if curve.x.last().is_none_or(|&last| x > last) {
             curve.x.push(x);
             curve.y.push(y);
         }
     };
     for block in &blocks {
-        let value = (block.hits / block.weight).min(1.0);
+        let value = (block.positives / block.weight).min(1.0);
         match lines {
             BlockLines::Ends => {
                 add(block.first, value);
@@ -171,11 +170,11 @@ mod tests {
     use super::*;
     use crate::rng::Rng;
 
-    /// The textbook's formula: max over starts of the min over ends of the mean in between.
-    fn slow(points: &[Point], at: usize) -> f64 {
+    /// The max-min formula: the maximum over starts of the minimum over ends of the mean in between.
+    fn max_min(points: &[Point], at: usize) -> f64 {
         let mean = |part: &[Point]| {
             let weight: f64 = part.iter().map(|p| p.weight).sum();
-            part.iter().map(|p| p.hits).sum::<f64>() / weight
+            part.iter().map(|p| p.positives).sum::<f64>() / weight
         };
         (0..=at)
             .map(|first| {
@@ -195,17 +194,21 @@ mod tests {
                 .map(|_| {
                     x += 0.02 * rng.uniform() + 1e-9;
                     let weight = 1.0 + rng.below(3) as f64;
-                    let hits = rng.below(weight as usize + 1) as f64;
-                    Point { x, weight, hits }
+                    let positives = rng.below(weight as usize + 1) as f64;
+                    Point {
+                        x,
+                        weight,
+                        positives,
+                    }
                 })
                 .collect();
-            let curve = increasing(&points, BlockLines::Ends);
+            let curve = pool_adjacent_violators(&points, BlockLines::Ends);
             assert!(curve.y.is_sorted());
             for (at, point) in points.iter().enumerate() {
                 let value = curve.at(CurveKind::Lines, point.x);
-                assert!((value - slow(&points, at)).abs() < 1e-12, "{n} {at}");
+                assert!((value - max_min(&points, at)).abs() < 1e-12, "{n} {at}");
             }
-            let centres = increasing(&points, BlockLines::Centres);
+            let centres = pool_adjacent_violators(&points, BlockLines::Centres);
             assert!(centres.y.is_sorted_by(|a, b| a < b));
         }
     }

@@ -4,19 +4,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::Dataset;
 use crate::error::Result;
-use crate::methods::binary::{check_smoothing, fit_maps, fitted, share};
+use crate::methods::binary::{check_smoothing, fit_maps, fitted, uniform_weight};
 use crate::methods::likelihood::plain_nll;
 use crate::methods::regression::{Targets, examples, regress};
 use crate::methods::{Calibrator, Describe, Fitted};
 use crate::models::LogisticModel;
 use crate::watch::Watch;
 
-/// Platt scaling: σ(aℓ + c) on each class's log-odds ℓ = ln(p/(1 − p)), then normalised. Predictions may
-/// change.
+/// Platt scaling: σ(aℓ + c) of each class's log-odds ℓ = ln(p/(1 − p)); then rows are normalised. Predictions may change.
 ///
-/// a and c are a logistic regression of the class against the rest, to convergence, with Platt's targets
-/// unless told otherwise. A binary problem is one regression on x₂ − x₁. The normalised row keeps a share
-/// `smoothing`/(n + 1) of the uniform distribution.
+/// a and c are learned by logistic regression of the class against the rest, with Platt's targets by default. For two
+/// classes there is a single regression, on ℓ = x₂ − x₁. The normalised row is mixed with the uniform distribution of weight
+/// `smoothing`/(n + 1) for n rows.
 ///
 /// J. Platt: *Probabilistic Outputs for Support Vector Machines and Comparisons to Regularized Likelihood
 /// Methods*, 1999.
@@ -35,9 +34,9 @@ use crate::watch::Watch;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Platt {
-    /// What the regression is told of a row.
+    /// The targets of the regression.
     pub targets: Targets,
-    /// How much of the uniform distribution is mixed in: a share `smoothing`/(n + 1).
+    /// The weight of the uniform distribution in the result is `smoothing`/(n + 1) for n rows; positive.
     pub smoothing: f64,
 }
 
@@ -51,14 +50,14 @@ impl Default for Platt {
 }
 
 impl Platt {
-    /// Sets what the regression is told of a row.
+    /// Sets the targets of the regression.
     #[must_use]
     pub fn with_targets(mut self, targets: Targets) -> Self {
         self.targets = targets;
         self
     }
 
-    /// Sets how much of the uniform distribution is mixed in.
+    /// Sets the smoothing.
     #[must_use]
     pub fn with_smoothing(mut self, smoothing: f64) -> Self {
         self.smoothing = smoothing;
@@ -83,8 +82,8 @@ impl Calibrator for Platt {
             let ([a, _, c], _) = regress(&examples, [true, false]);
             [a, a, c]
         })?;
-        let share = share(self.smoothing, data);
-        let model = LogisticModel::new(data.classes(), share, coefficients);
+        let weight = uniform_weight(self.smoothing, data);
+        let model = LogisticModel::new(data.classes(), weight, coefficients);
         Ok(fitted(model, data, before))
     }
 }

@@ -4,17 +4,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::Dataset;
 use crate::error::Result;
-use crate::methods::linear::{check_weight, odir};
-use crate::methods::{Calibrator, Describe, Fitted};
+use crate::methods::linear::odir;
+use crate::methods::{Calibrator, Describe, Fitted, check_non_negative};
 use crate::nn::input::InputKind;
 use crate::optim::Lbfgs;
 use crate::watch::Watch;
 
-/// Dirichlet calibration: softmax(W ln p + b) on the log-probabilities ln p = ln softmax(x), with ODIR.
+/// Dirichlet calibration: softmax(W ln p + b) with p = softmax(x), a K×K matrix W and K biases b, regularised by ODIR.
 /// Predictions may change.
 ///
-/// The same objective as [`MsOdir`](crate::MsOdir). If the scores of each class are Dirichlet distributed, this is the
-/// form of the true map. A row's shift does not matter, since ln p does not change with it.
+/// W and b minimise the objective of [`MsOdir`](crate::MsOdir) with ln p in place of x. If the probabilities p have a
+/// Dirichlet distribution given the class, the true map has this form.
+///
+/// M. Kull et al.: *Beyond temperature scaling: Obtaining well-calibrated multi-class probabilities with
+/// Dirichlet calibration*, NeurIPS 2019.
 ///
 /// ```
 /// use ndarray::array;
@@ -30,11 +33,11 @@ use crate::watch::Watch;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct DirOdir {
-    /// λ: the weight of the mean square of the weights off the diagonal.
+    /// λ ≥ 0, the weight of the mean square of the off-diagonal weights.
     pub lambda: f64,
-    /// μ: the weight of the mean square of the biases.
+    /// μ ≥ 0, the weight of the mean square of the biases.
     pub mu: f64,
-    /// The optimiser's settings.
+    /// The settings of the optimiser.
     pub optimizer: Lbfgs,
 }
 
@@ -56,8 +59,8 @@ odir::odir_method!(
 
 impl Calibrator for DirOdir {
     fn validate(&self) -> Result<()> {
-        check_weight("lambda", self.lambda)?;
-        check_weight("mu", self.mu)?;
+        check_non_negative("lambda", self.lambda)?;
+        check_non_negative("mu", self.mu)?;
         self.optimizer.validate()
     }
 

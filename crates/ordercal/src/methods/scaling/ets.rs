@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::methods::likelihood::row_nll;
 use crate::methods::temperature::fit_beta;
 use crate::methods::{Calibrator, Describe, FitReport, Fitted};
-use crate::models::{EtsModel, EtsParts};
+use crate::models::{EtsModel, EtsParts, count_unmasked};
 use crate::optim::StopReason;
 use crate::optim::scalar::{self, Curvature, Local};
 use crate::optim::simplex::mixture;
@@ -16,11 +16,10 @@ use crate::watch::{Watch, report_progress};
 
 /// Ensemble temperature scaling: w₁ softmax(βx) + w₂ softmax(x) + w₃/K, w ≥ 0 and Σw = 1. Order-preserving.
 ///
-/// β and w maximise the likelihood together. Given β the weights are a convex problem, so the search is
-/// over β alone, downhill from [`Ts`](crate::Ts)'s: the published two steps (ts, then the weights) leave the
-/// tempered part too flat where a few surprising labels ask for a uniform part. Each of the three distributions keeps the order of a row,
-/// and so does a mixture of them. In a row with masked classes the uniform distribution is that of the
-/// possible ones.
+/// β and w maximise the likelihood jointly. For a given β, the weights are the solution of a convex problem, so the search
+/// is over β alone, starting at that of [`Ts`](crate::Ts). (The original fits β first and then the weights, which leaves
+/// the tempered distribution too flat if a uniform part is needed for a few unexpected labels.) Each of the three
+/// distributions keeps the order of a row, hence also their mixture. The uniform distribution is over the unmasked classes.
 ///
 /// J. Zhang, B. Kailkhura, T. Y.-J. Han: *Mix-n-Match: Ensemble and Compositional Methods for Uncertainty
 /// Calibration in Deep Learning*, ICML 2020.
@@ -50,7 +49,7 @@ impl Describe for Ets {
 impl Calibrator for Ets {
     fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
         let (beta, start) = fit_beta(data, watch)?;
-        // Where no temperature is best, the bound of ts stays what it is.
+        // If ts ended at a bound, β stays there.
         let reach = if start.stop == StopReason::Converged {
             REACH
         } else {
@@ -89,19 +88,20 @@ impl Calibrator for Ets {
     }
 }
 
-/// How far ln β may go from ts's, and how closely it is determined.
+/// The largest distance of ln β from that of ts.
 const REACH: f64 = 2.0;
+/// The tolerance of ln β.
 const TOLERANCE: f64 = 1e-4;
 
-/// The NLL as a function of β alone: the weights are the best for it.
+/// The profile likelihood: the mean NLL as a function of β, with the best weights for each β.
 struct Profile<'a> {
     data: &'a Dataset<'a>,
-    /// What the tempered, the original and the uniform distribution say of each row's label.
+    /// The probability of each row's label under the tempered, the original and the uniform distribution, N×3.
     likelihoods: Vec<f64>,
     weights: [f64; 3],
 }
 
-/// What a thread needs to look at a row.
+/// The buffers of one thread.
 fn scratch(data: &Dataset<'_>) -> impl Fn() -> (Vec<f32>, Vec<f32>) + Send + Sync {
     let classes = data.classes();
     move || (vec![0.0; classes], vec![0.0; classes])
@@ -115,9 +115,8 @@ impl<'a> Profile<'a> {
             |(z, e), (row, likelihoods)| {
                 let scores = data.scores().row(row);
                 let [nll, ..] = row_nll(scores, 1.0, data.labels()[row] as usize, z, e);
-                let possible = scores.iter().filter(|s| **s > f32::NEG_INFINITY).count();
                 likelihoods[1] = (-nll).exp();
-                likelihoods[2] = 1.0 / possible as f64;
+                likelihoods[2] = 1.0 / count_unmasked(scores) as f64;
             },
         );
         Self {
@@ -127,11 +126,11 @@ impl<'a> Profile<'a> {
         }
     }
 
-    /// Value, slope and curvature in ln β. Where the weights are the best, the slope is that of the NLL
-    /// with the weights held; so is the curvature, nearly.
+    /// Value, slope and curvature in ln β. By the envelope theorem, the slope is that for constant weights; the curvature
+    /// for constant weights is an approximation.
     fn at(&mut self, beta: f64) -> Local {
         let data = self.data;
-        // Per row: the derivatives of ln p in β, first and second over p.
+        // For each row, p′/p and p″/p, the derivatives of the label's tempered probability p in β.
         let derivatives: Vec<[f64; 2]> = self
             .likelihoods
             .par_chunks_mut(3)
@@ -152,11 +151,12 @@ impl<'a> Profile<'a> {
             let mixed: f64 = terms.map(|(l, w)| l * w).sum();
             let part = self.weights[0] * likelihoods[0];
             if part > 0.0 {
-                let share = part / mixed;
+                // The fraction of the mixture that is due to the tempered distribution.
+                let fraction = part / mixed;
                 let [first, second] = derivatives[row];
                 let weight = data.weight(row) / data.total_weight();
-                slope -= weight * share * first;
-                curvature += weight * ((share * first).powi(2) - share * second);
+                slope -= weight * fraction * first;
+                curvature += weight * ((fraction * first).powi(2) - fraction * second);
             }
         }
         Local {

@@ -4,19 +4,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::Dataset;
 use crate::error::Result;
-use crate::methods::linear::{check_weight, odir};
-use crate::methods::{Calibrator, Describe, Fitted};
+use crate::methods::linear::odir;
+use crate::methods::{Calibrator, Describe, Fitted, check_non_negative};
 use crate::nn::input::InputKind;
 use crate::optim::Lbfgs;
 use crate::watch::Watch;
 
-/// Matrix scaling: softmax(Wx + b) on the logits x, with ODIR. Predictions may change.
+/// Matrix scaling: softmax(Wx + b) with a K×K matrix W and K biases b, regularised by ODIR. Predictions may change.
 ///
-/// Minimises mean NLL + λ/(K(K−1)) Σ_{i≠j} W_ij² + μ/K Σ b_i². The penalties are means over weights and
-/// biases, not sums, so that λ and μ transfer across numbers of classes; the diagonal is free. (They do not
-/// transfer all the way: the number of weights grows with K², and so does what they can overfit. Choose λ
-/// for your data.) The fit starts at temperature scaling, W = βI. [`select::choose`](crate::select::choose) picks λ and μ by cross validation among
-/// [`grid`](Self::grid).
+/// W and b minimise the mean NLL + λ/(K(K−1)) Σ_{i≠j} W_ij² + μ/K Σ b_i² (off-diagonal and intercept regularisation). The
+/// diagonal is not penalised. The penalties are means over weights and biases, which makes λ and μ comparable between
+/// numbers of classes; still, the best λ increases with K, because the number of weights grows with K². The fit starts at
+/// temperature scaling, W = βI. [`select::choose`](crate::select::choose) chooses λ and μ from [`grid`](Self::grid) by cross
+/// validation.
 ///
 /// M. Kull et al.: *Beyond temperature scaling: Obtaining well-calibrated multi-class probabilities with
 /// Dirichlet calibration*, NeurIPS 2019.
@@ -35,13 +35,13 @@ use crate::watch::Watch;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct MsOdir {
-    /// λ: the weight of the mean square of the weights off the diagonal.
+    /// λ ≥ 0, the weight of the mean square of the off-diagonal weights.
     pub lambda: f64,
-    /// μ: the weight of the mean square of the biases.
+    /// μ ≥ 0, the weight of the mean square of the biases.
     pub mu: f64,
-    /// The shift of a row before it is weighted.
+    /// The shift that is subtracted from a row of scores.
     pub input: InputKind,
-    /// The optimiser's settings.
+    /// The settings of the optimiser.
     pub optimizer: Lbfgs,
 }
 
@@ -63,7 +63,7 @@ odir::odir_method!(
 );
 
 impl MsOdir {
-    /// Sets the shift of a row before it is weighted.
+    /// Sets the shift that is subtracted from a row of scores.
     #[must_use]
     pub fn with_input(mut self, input: InputKind) -> Self {
         self.input = input;
@@ -73,8 +73,8 @@ impl MsOdir {
 
 impl Calibrator for MsOdir {
     fn validate(&self) -> Result<()> {
-        check_weight("lambda", self.lambda)?;
-        check_weight("mu", self.mu)?;
+        check_non_negative("lambda", self.lambda)?;
+        check_non_negative("mu", self.mu)?;
         self.optimizer.validate()
     }
 

@@ -1,23 +1,22 @@
-//! Structured matrix scaling: matrix scaling that shrinks to temperature scaling (Berta et al., 2025).
+//! Structured matrix scaling: matrix scaling shrunk to temperature scaling (Berta et al., 2025).
 
 use serde::{Deserialize, Serialize};
 
 use super::svs::structured;
 use crate::data::Dataset;
 use crate::error::Result;
-use crate::methods::linear::check_weight;
-use crate::methods::{Calibrator, Describe, Fitted};
+use crate::methods::{Calibrator, Describe, Fitted, check_non_negative};
 use crate::models::LinearShape;
 use crate::optim::Lbfgs;
 use crate::watch::Watch;
 
-/// Structured matrix scaling: softmax(z(I + D) + b) on log-probabilities z after temperature scaling.
-/// Predictions may change.
+/// Structured matrix scaling: softmax(z(I + D) + b) on the log-probabilities z after temperature scaling, with a K×K matrix
+/// D and K biases b. Predictions may change.
 ///
-/// As [`Svs`](crate::Svs), with a full matrix: D and b minimise
-/// mean NLL + λ K/n (Σ D_ii² + ‖b‖²) + λ K(K−1)/n Σ_{i≠j} D_ij². The many weights off the diagonal are held
-/// back more than the few on it, so the method can be used at any number of rows and classes. At 1000
-/// classes a fit keeps three numbers per score and about 30 per weight: half a gigabyte at 25,000 rows.
+/// As [`Svs`](crate::Svs), with a full matrix: D and b minimise the
+/// mean NLL + λ K/n (Σ D_ii² + ‖b‖²) + λ K(K−1)/n Σ_{i≠j} D_ij². The off-diagonal weights are many and are penalised more,
+/// so the method can be used with any number of rows and classes. A fit stores three numbers per score and about 30 per
+/// weight: half a gigabyte for 25,000 rows of 1000 classes.
 ///
 /// E. Berta, D. Holzmüller, M. I. Jordan, F. Bach: *Structured Matrix Scaling for Multi-Class Calibration*,
 /// 2025.
@@ -37,9 +36,9 @@ use crate::watch::Watch;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Sms {
-    /// λ: the weight of the penalty.
+    /// λ ≥ 0, the weight of the penalty.
     pub lambda: f64,
-    /// The optimiser's settings.
+    /// The settings of the optimiser.
     pub optimizer: Lbfgs,
 }
 
@@ -77,7 +76,7 @@ impl Describe for Sms {
 
 impl Calibrator for Sms {
     fn validate(&self) -> Result<()> {
-        check_weight("lambda", self.lambda)?;
+        check_non_negative("lambda", self.lambda)?;
         self.optimizer.validate()
     }
 

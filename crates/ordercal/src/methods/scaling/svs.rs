@@ -1,22 +1,22 @@
-//! Structured vector scaling: vector scaling that shrinks to temperature scaling (Berta et al., 2025).
+//! Structured vector scaling: vector scaling shrunk to temperature scaling (Berta et al., 2025).
 
 use serde::{Deserialize, Serialize};
 
 use crate::data::Dataset;
 use crate::error::Result;
-use crate::methods::linear::{LinearFit, Ridge, check_weight};
+use crate::methods::linear::{LinearFit, Ridge};
 use crate::methods::temperature::fit_beta;
-use crate::methods::{Calibrator, Describe, Fitted};
+use crate::methods::{Calibrator, Describe, Fitted, check_non_negative};
 use crate::models::{Features, LinearShape};
 use crate::optim::Lbfgs;
 use crate::watch::{Unwatched, Watch};
 
-/// Structured vector scaling: softmax((1 + v) ⊙ z + b) on log-probabilities z after temperature scaling.
-/// Predictions may change.
+/// Structured vector scaling: softmax((1 + v) ⊙ z + b) on the log-probabilities z after temperature scaling, with K weights v
+/// and K biases b. Predictions may change.
 ///
-/// The temperature is fitted first, without a penalty; z = ln((1 − s)·softmax(βx) + s/K) with a share
-/// s = 1/(n + 1) of the uniform distribution. Then v and b minimise mean NLL + λ K/n (‖v‖² + ‖b‖²): the
-/// more rows per class, the less they are held back. n is the total weight of the rows.
+/// The temperature is fitted first, without a penalty. Then z = ln((1 − s)·softmax(βx) + s/K) with s = 1/(n + 1), where n is
+/// the total weight of the rows, and v and b minimise the mean NLL + λ K/n (‖v‖² + ‖b‖²). The penalty decreases with the
+/// number of rows per class.
 ///
 /// E. Berta, D. Holzmüller, M. I. Jordan, F. Bach: *Structured Matrix Scaling for Multi-Class Calibration*,
 /// 2025.
@@ -27,18 +27,18 @@ use crate::watch::{Unwatched, Watch};
 ///
 /// let logits = array![[2.0_f32, 1.0, 0.0], [1.5, 1.0, 0.3], [0.0, 2.0, 1.0], [1.0, 0.9, 2.0]];
 /// let data = Dataset::new(Scores::new(ScoreKind::Logits, logits.view())?, &[0, 0, 1, 0])?;
-/// let held = Method::from(Svs::default().with_lambda(1e6)).fit(&data)?;
-/// let free = Method::from(Svs::default().with_lambda(1e-2)).fit(&data)?;
-/// assert!(free.report.nll_after < held.report.nll_after);
+/// let strong = Method::from(Svs::default().with_lambda(1e6)).fit(&data)?;
+/// let weak = Method::from(Svs::default().with_lambda(1e-2)).fit(&data)?;
+/// assert!(weak.report.nll_after < strong.report.nll_after);
 /// # Ok::<(), ordercal::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Svs {
-    /// λ: the weight of the penalty.
+    /// λ ≥ 0, the weight of the penalty.
     pub lambda: f64,
-    /// The optimiser's settings.
+    /// The settings of the optimiser.
     pub optimizer: Lbfgs,
 }
 
@@ -76,7 +76,7 @@ impl Describe for Svs {
 
 impl Calibrator for Svs {
     fn validate(&self) -> Result<()> {
-        check_weight("lambda", self.lambda)?;
+        check_non_negative("lambda", self.lambda)?;
         self.optimizer.validate()
     }
 
@@ -91,7 +91,7 @@ impl Calibrator for Svs {
     }
 }
 
-/// Fits a structured scaling, which [`Sms`](crate::Sms) is as well.
+/// The fit of [`Svs`] and [`Sms`](crate::Sms).
 pub(super) fn structured(
     data: &Dataset<'_>,
     shape: LinearShape,

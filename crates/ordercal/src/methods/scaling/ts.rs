@@ -9,12 +9,13 @@ use crate::methods::{Calibrator, Describe, Fitted};
 use crate::models::TsModel;
 use crate::watch::Watch;
 
-/// Temperature scaling: minimises the NLL of softmax(βx) over β > 0.
+/// Temperature scaling: softmax(βx) with one inverse temperature β > 0 that minimises the mean NLL. Order-preserving.
 ///
-/// The NLL has a single valley in β. Newton's method in ln β, kept in a bracket, finds it to 1e-7 in a
-/// handful of passes, of which large data see only the last: the first are made on a sample of the rows.
-/// β can never be negative. On data where the minimum lies at infinity or zero, see
-/// [`SPREAD_BOUNDS`].
+/// The NLL is convex in β. Newton's method in ln β, safeguarded by a bracket, finds the minimum to 1e-7 in a few passes over
+/// the data; on large data it starts at the minimum for a sample of the rows. If there is no minimum at a positive finite
+/// β, the fit ends at a bound ([`SPREAD_BOUNDS`](crate::methods::SPREAD_BOUNDS)).
+///
+/// C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger: *On Calibration of Modern Neural Networks*, ICML 2017.
 ///
 /// ```
 /// use ndarray::array;
@@ -24,7 +25,7 @@ use crate::watch::Watch;
 /// let scores = Scores::new(ScoreKind::Logits, logits.view())?;
 /// let data = Dataset::new(scores.clone(), &[0, 0, 0, 1])?;
 /// let fitted = Method::from(Ts::default()).fit(&data)?;
-/// // The first class is right three times in four, and that is what it now says.
+/// // The first class is the label of three rows in four.
 /// let probs = fitted.model.apply::<f64>(&scores, ScoreKind::Probs)?;
 /// assert!((probs[[0, 0]] - 0.75).abs() < 1e-6);
 /// # Ok::<(), ordercal::Error>(())

@@ -1,4 +1,4 @@
-//! The scores as they are: the line that every table starts with.
+//! The uncalibrated scores: the baseline of every comparison.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,19 @@ use crate::models::UncalibratedModel;
 use crate::optim::StopReason;
 use crate::watch::Watch;
 
-/// Leaves scores as they are.
+/// No calibration: the probabilities are softmax(x). It is the baseline of every comparison. Order-preserving.
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::{Dataset, Method, ScoreKind, Scores, Uncalibrated};
+///
+/// let scores = Scores::new(ScoreKind::Logits, array![[0.0_f32, 0.0]])?;
+/// let data = Dataset::new(scores, &[1])?;
+/// let fitted = Method::from(Uncalibrated::default()).fit(&data)?;
+/// let probs: Vec<f64> = fitted.model.apply_row(&[0.0, 0.0], ScoreKind::Probs)?;
+/// assert_eq!(probs, [0.5, 0.5]);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]

@@ -12,13 +12,12 @@ use crate::nn::input::InputKind;
 use crate::optim::Lbfgs;
 use crate::watch::{Unwatched, Watch};
 
-/// Vector scaling: minimises the NLL of softmax(a ⊙ x + b) over a and b, K numbers each. Predictions may
-/// change.
+/// Vector scaling: softmax(a ⊙ x + b) with K weights a and K biases b that minimise the mean NLL. Predictions may change.
 ///
-/// The fit starts at temperature scaling, a = β and b = 0. It is not penalised. On separable data ts ends at
-/// its documented bound ([`SPREAD_BOUNDS`](crate::SPREAD_BOUNDS)) where the gradient vanishes, so the fit
-/// ends there; where only a and b separate the data, it ends at a mean NLL of 1e-6. See [`Svs`](crate::Svs)
-/// for a penalised one.
+/// The fit starts at temperature scaling, a = β and b = 0, and is not penalised; see [`Svs`](crate::Svs) for a penalised
+/// variant. If temperature scaling separates the data, the gradient vanishes at the bound of β
+/// ([`SPREAD_BOUNDS`](crate::methods::SPREAD_BOUNDS)), where the fit ends; if only a and b separate them, it ends at a mean
+/// NLL of 1e-6.
 ///
 /// C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger: *On Calibration of Modern Neural Networks*, ICML 2017.
 ///
@@ -26,7 +25,7 @@ use crate::watch::{Unwatched, Watch};
 /// use ndarray::array;
 /// use ordercal::{Dataset, Method, ScoreKind, Scores, Vs};
 ///
-/// // Flat scores, but the first class is right three times in four: the bias learns it.
+/// // All scores are equal, but the first class is the label of three rows in four: the bias learns it.
 /// let scores = Scores::new(ScoreKind::Logits, array![[0.0_f32, 0.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]])?;
 /// let data = Dataset::new(scores.clone(), &[0, 0, 0, 1])?;
 /// let fitted = Method::from(Vs::default()).fit(&data)?;
@@ -38,9 +37,9 @@ use crate::watch::{Unwatched, Watch};
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Vs {
-    /// The shift of a row before it is weighted.
+    /// The shift that is subtracted from a row of scores.
     pub input: InputKind,
-    /// The optimiser's settings.
+    /// The settings of the optimiser.
     pub optimizer: Lbfgs,
 }
 
@@ -54,7 +53,7 @@ impl Default for Vs {
 }
 
 impl Vs {
-    /// Sets the shift of a row before it is weighted.
+    /// Sets the shift that is subtracted from a row of scores.
     #[must_use]
     pub fn with_input(mut self, input: InputKind) -> Self {
         self.input = input;

@@ -47,7 +47,7 @@ impl SmoothGaps {
             own,
             total,
         };
-        found.gap = found.smoothed(|place| weight(place));
+        found.gap = found.smoothed(weight);
         found
     }
 

@@ -1,4 +1,4 @@
-//! The loss of `diag` as a function of its network's parameters, and its gradient.
+//! The objective of `diag` as a function of the network's parameters, and its gradient.
 
 use rayon::prelude::*;
 
@@ -11,29 +11,32 @@ use crate::nn::mlp::Shape;
 use crate::nn::transposed::{Activations, ROWS};
 use crate::rng::Rng;
 
-/// f̄′ on the grid: a network of one input, and its gradient.
+/// f̄′ at the nodes of the grid, given by a network with one input, and its gradient.
 pub(super) struct SlopeNetwork {
     shape: Shape,
-    /// f̄′ where the network says 0.
+    /// The value of f̄′ where the output of the network is 0.
     beta: f64,
     params: Vec<f32>,
-    stretches: Vec<Stretch>,
+    blocks: Vec<NodeBlock>,
+    /// f̄′ at the nodes.
     pub(super) slopes: Vec<f64>,
+    /// The derivative of f̄′ with respect to the output of the network, at the nodes.
     derivatives: Vec<f64>,
-    /// ln f̄′.
+    /// ln f̄′ at the nodes.
     logs: Vec<f64>,
 }
 
-/// Some neighbouring nodes.
-struct Stretch {
-    /// Their places, scaled to −1..1, and what the network makes of them.
+/// A block of neighbouring nodes.
+struct NodeBlock {
+    /// The inputs of the network, which are the nodes scaled to −1..1, and its activations.
     columns: Activations,
+    /// The gradient with respect to the parameters, from these nodes.
     gradient: Vec<f32>,
 }
 
 vectorized! {
-    /// f̄′ at the nodes, its derivative and its logarithm, from the network's outputs there.
-    fn read_slopes(outputs: &[f32], beta: f64, slopes: &mut [f64], derivatives: &mut [f64], logs: &mut [f64]) {
+    /// Computes f̄′ at the nodes, its derivative and its logarithm from the outputs of the network.
+    fn write_slopes(outputs: &[f32], beta: f64, slopes: &mut [f64], derivatives: &mut [f64], logs: &mut [f64]) {
         let targets = slopes.iter_mut().zip(derivatives).zip(logs);
         for (((slope, derivative), log), &z) in targets.zip(outputs) {
             let (multiplier, change) = multiplier_f64(f64::from(z));
@@ -47,19 +50,19 @@ impl SlopeNetwork {
     pub(super) fn new(hidden: &[usize], grid: Grid, beta: f64) -> Self {
         let shape = Shape::new(1, hidden, 1);
         let nodes = grid.nodes();
-        let place = |k: usize| (2.0 * k as f64 / grid.intervals as f64 - 1.0) as f32;
-        let stretch = |first: usize| {
+        let scaled = |k: usize| (2.0 * k as f64 / grid.intervals as f64 - 1.0) as f32;
+        let block = |first: usize| {
             let mut columns = Activations::new(&shape);
             for (offset, input) in columns.inputs_mut().iter_mut().enumerate() {
-                *input = place((first + offset).min(nodes - 1));
+                *input = scaled((first + offset).min(nodes - 1));
             }
             let gradient = vec![0.0; shape.params()];
-            Stretch { columns, gradient }
+            NodeBlock { columns, gradient }
         };
         Self {
             beta,
             params: vec![0.0; shape.params()],
-            stretches: (0..nodes).step_by(ROWS).map(stretch).collect(),
+            blocks: (0..nodes).step_by(ROWS).map(block).collect(),
             slopes: vec![0.0; nodes],
             derivatives: vec![0.0; nodes],
             logs: vec![0.0; nodes],
@@ -86,79 +89,81 @@ impl SlopeNetwork {
             .par_chunks_mut(ROWS)
             .zip(self.derivatives.par_chunks_mut(ROWS))
             .zip(self.logs.par_chunks_mut(ROWS));
-        let stretches = self.stretches.par_iter_mut().zip(targets);
-        stretches.for_each(|(stretch, ((slopes, derivatives), logs))| {
-            let outputs = stretch.columns.forward(shape, params, ROWS);
-            read_slopes(outputs, beta, slopes, derivatives, logs);
+        let blocks = self.blocks.par_iter_mut().zip(targets);
+        blocks.for_each(|(block, ((slopes, derivatives), logs))| {
+            let outputs = block.columns.forward(shape, params, ROWS);
+            write_slopes(outputs, beta, slopes, derivatives, logs);
         });
     }
 
-    /// Turns the gradient on `slopes` into that on the parameters.
-    fn backward(&mut self, on_slopes: &[f64], on_params: &mut [f64]) {
+    /// Computes the gradient with respect to the parameters from that with respect to `slopes`.
+    fn backward(&mut self, slope_gradient: &[f64], param_gradient: &mut [f64]) {
         let (shape, params) = (&self.shape, &self.params);
-        let sources = on_slopes
+        let sources = slope_gradient
             .par_chunks(ROWS)
             .zip(self.derivatives.par_chunks(ROWS));
-        let stretches = self.stretches.par_iter_mut().zip(sources);
-        stretches.for_each(|(stretch, (on_slopes, derivatives))| {
-            let Stretch { columns, gradient } = stretch;
+        let blocks = self.blocks.par_iter_mut().zip(sources);
+        blocks.for_each(|(block, (slope_gradient, derivatives))| {
+            let NodeBlock { columns, gradient } = block;
             let outputs = columns.outputs_mut();
-            // Behind the last node there is nothing.
+            // The padding after the last node has no gradient.
             outputs.fill(0.0);
-            let gradients = on_slopes.iter().zip(derivatives);
-            for (output, (on_slope, derivative)) in outputs.iter_mut().zip(gradients) {
-                *output = (on_slope * derivative) as f32;
+            let gradients = slope_gradient.iter().zip(derivatives);
+            for (output, (slope_gradient, derivative)) in outputs.iter_mut().zip(gradients) {
+                *output = (slope_gradient * derivative) as f32;
             }
             columns.backward(shape, params, ROWS, gradient);
         });
-        on_params.fill(0.0);
-        for stretch in &self.stretches {
-            for (sum, &part) in on_params.iter_mut().zip(&stretch.gradient) {
+        param_gradient.fill(0.0);
+        for block in &self.blocks {
+            for (sum, &part) in param_gradient.iter_mut().zip(&block.gradient) {
                 *sum += f64::from(part);
             }
         }
     }
 }
 
-/// Rounds to multiples of 2⁻⁵² times the grain.
+/// Rounds to a multiple of the unit in the last place of `large`, by adding and subtracting it.
 ///
-/// The last digits of a sum depend on the order of the rows, and a network with kinks makes much of little: after some
-/// thirty steps the search would be somewhere else. Rounded far below what matters, far above those digits, nearly
-/// every search is the same whatever the order.
-fn settled(value: f64, grain: f64) -> f64 {
-    (value + grain) - grain
+/// The last digits of a sum depend on the order of the rows. Networks with ReLUs amplify such differences: after some thirty
+/// iterations the fits would visibly differ. With sums rounded far above their errors, and far below what affects the
+/// result, almost every fit is independent of the order of the rows.
+fn round_coarsely(value: f64, large: f64) -> f64 {
+    (value + large) - large
 }
 
-/// Means of the NLL count to 2⁻³⁰, their gradients on a single slope to 2⁻³⁴.
-const VALUE_GRAIN: f64 = 1.5 * (1 << 22) as f64;
-const GRADIENT_GRAIN: f64 = 1.5 * (1 << 18) as f64;
+/// Rounds the mean NLL to multiples of 2⁻³⁰.
+const VALUE_ROUNDING: f64 = 1.5 * (1 << 22) as f64;
+/// Rounds its gradient to multiples of 2⁻³⁴.
+const GRADIENT_ROUNDING: f64 = 1.5 * (1 << 18) as f64;
 
-/// NLL plus penalties, as a function of the network's parameters.
-pub(super) struct Objective<'a> {
+/// The mean NLL plus penalties, as a function of the network's parameters.
+pub(super) struct DiagObjective<'a> {
     pub(super) slope: SlopeNetwork,
-    pub(super) pass: Pass<'a>,
+    pub(super) likelihood: GridLikelihood<'a>,
     pub(super) lambda: f64,
-    /// The penalty's weight over the rows' total weight.
+    /// The weight of the penalty on changes of f̄′, divided by the total weight of the rows.
     pub(super) smoothness: f64,
 }
 
-impl Objective<'_> {
+impl DiagObjective<'_> {
+    /// Returns the value at `params` and writes the gradient.
     pub(super) fn evaluate(&mut self, params: &[f64], gradient: &mut [f64]) -> f64 {
         self.slope.forward(params);
-        let mut on_slopes = self.pass.run(&self.slope.slopes);
-        for gradient in &mut on_slopes {
-            *gradient = settled(*gradient, GRADIENT_GRAIN);
+        let mut slope_gradient = self.likelihood.evaluate(&self.slope.slopes);
+        for gradient in &mut slope_gradient {
+            *gradient = round_coarsely(*gradient, GRADIENT_ROUNDING);
         }
-        let mut value = settled(self.pass.nll, VALUE_GRAIN);
+        let mut value = round_coarsely(self.likelihood.nll, VALUE_ROUNDING);
         let SlopeNetwork { slopes, logs, .. } = &self.slope;
         let weight = self.smoothness * (slopes.len() - 1) as f64;
         for k in 1..slopes.len() {
             let change = logs[k] - logs[k - 1];
             value += 0.5 * weight * change * change;
-            on_slopes[k] += weight * change / slopes[k];
-            on_slopes[k - 1] -= weight * change / slopes[k - 1];
+            slope_gradient[k] += weight * change / slopes[k];
+            slope_gradient[k - 1] -= weight * change / slopes[k - 1];
         }
-        self.slope.backward(&on_slopes, gradient);
+        self.slope.backward(&slope_gradient, gradient);
         for (gradient, &param) in gradient.iter_mut().zip(params) {
             *gradient += self.lambda * param;
             value += 0.5 * self.lambda * param * param;
@@ -167,31 +172,33 @@ impl Objective<'_> {
     }
 }
 
-/// Parts that the rows are divided into, whatever the number of threads.
-const PARTS: usize = 16;
+/// The largest number of parts into which the rows are divided; fixed, so that sums do not depend on the number of threads.
+const MAX_PARTS: usize = 16;
 
 /// The mean NLL as a function of the slopes at the nodes.
-pub(super) struct Pass<'a> {
+pub(super) struct GridLikelihood<'a> {
     data: &'a Dataset<'a>,
-    /// Where each score lies on the grid, which never changes during a fit.
+    /// The interval of the grid in which each score lies, N×K.
     pieces: Vec<u16>,
+    /// The position of each score within its interval, N×K.
     along: Vec<f32>,
-    /// Each row's share of the whole weight; one for all if rows count alike.
-    shares: Vec<f64>,
+    /// The weight of each row divided by the total weight; a single number if all rows have the same.
+    weights: Vec<f64>,
     function: Increasing,
     parts: Vec<Part>,
+    /// The mean NLL at the last evaluation.
     pub(super) nll: f64,
 }
 
-/// One part's sums and scratch.
+/// The sums over one part of the rows, and scratch for a row.
 struct Part {
-    gathered: PieceGradients,
+    gradients: PieceGradients,
     values: Vec<f64>,
     exponentials: Vec<f32>,
     nll: f64,
 }
 
-impl<'a> Pass<'a> {
+impl<'a> GridLikelihood<'a> {
     pub(super) fn new(data: &'a Dataset<'a>, shifts: &[f64], grid: Grid) -> Self {
         let classes = data.classes();
         let scores = data.scores().as_slice();
@@ -205,21 +212,24 @@ impl<'a> Pass<'a> {
                 for ((piece, along), &score) in pieces.iter_mut().zip(along).zip(scores) {
                     let place = grid.place(f64::from(score) - shift);
                     *piece = place.piece as u16;
-                    // Masked classes: so far below that they weigh nothing, but finite.
+                    // Masked classes get a finite value with an exponential of 0.
                     *along = (place.along as f32).max(f32::MIN);
                 }
             },
         );
         let part = || Part {
-            gathered: PieceGradients::new(grid),
+            gradients: PieceGradients::new(grid),
             values: vec![0.0; classes],
             exponentials: vec![0.0; classes],
             nll: 0.0,
         };
-        // Each part has a grid of sums, to be cleared and added up: small data is not worth many.
-        let parts = scores.len().div_ceil(32 * grid.intervals).clamp(1, PARTS);
+        // Each part has sums for the whole grid, which must be cleared and added: small data use fewer parts.
+        let parts = scores
+            .len()
+            .div_ceil(32 * grid.intervals)
+            .clamp(1, MAX_PARTS);
         let total = data.total_weight();
-        let shares = match data.weights() {
+        let weights = match data.weights() {
             Some(weights) => weights.iter().map(|w| w / total).collect(),
             None => vec![1.0 / total],
         };
@@ -227,98 +237,98 @@ impl<'a> Pass<'a> {
             data,
             pieces,
             along,
-            shares,
+            weights,
             function: Increasing::new(grid, &vec![1.0; grid.nodes()]),
             parts: (0..parts).map(|_| part()).collect(),
             nll: 0.0,
         }
     }
 
-    /// Sets `nll` and returns its gradient on the slopes.
-    fn run(&mut self, slopes: &[f64]) -> Vec<f64> {
+    /// Sets `nll` and returns its gradient with respect to the slopes.
+    fn evaluate(&mut self, slopes: &[f64]) -> Vec<f64> {
         self.function.set(slopes);
         let (data, classes) = (self.data, self.data.classes());
         let rows = data.rows().div_ceil(self.parts.len());
         let (pieces, along, function) = (&self.pieces, &self.along, &self.function);
-        let shares = &self.shares[..];
+        let weights = &self.weights[..];
         self.parts
             .par_iter_mut()
             .enumerate()
             .for_each(|(index, part)| {
-                part.gathered.clear();
+                part.gradients.clear();
                 let first = (index * rows).min(data.rows());
                 let end = (first + rows).min(data.rows());
                 let cells = first * classes..end * classes;
-                let rows = Rows {
+                let rows = GridRows {
                     pieces: &pieces[cells.clone()],
                     along: &along[cells],
                     labels: &data.labels()[first..end],
-                    shares: shares.get(first..end).unwrap_or(shares),
+                    weights: weights.get(first..end).unwrap_or(weights),
                 };
                 let Part {
-                    gathered,
+                    gradients,
                     values,
                     exponentials,
                     nll,
                 } = part;
-                *nll = add_rows(&rows, function, values, exponentials, gathered);
+                *nll = add_rows(&rows, function, values, exponentials, gradients);
             });
         let (first, others) = self.parts.split_first_mut().expect("at least one part");
         first.nll += others.iter().map(|part| part.nll).sum::<f64>();
-        let others: Vec<&PieceGradients> = others.iter().map(|part| &part.gathered).collect();
-        first.gathered.merge(&others);
+        let others: Vec<&PieceGradients> = others.iter().map(|part| &part.gradients).collect();
+        first.gradients.merge(&others);
         self.nll = first.nll;
         let mut gradient = vec![0.0; slopes.len()];
-        first.gathered.slopes(function.grid(), &mut gradient);
+        first.gradients.slopes(function.grid(), &mut gradient);
         gradient
     }
 }
 
 const LANES: usize = 16;
 
-/// The rows that a part works on.
-struct Rows<'a> {
+/// The rows of one part, as positions on the grid.
+struct GridRows<'a> {
     pieces: &'a [u16],
     along: &'a [f32],
     labels: &'a [u32],
-    /// Each row's share of the whole; one for all if there is only one.
-    shares: &'a [f64],
+    /// As in [`GridLikelihood`].
+    weights: &'a [f64],
 }
 
 vectorized! {
-    /// Adds the NLL of some rows, and its gradient on the values of f̄. `values` and `exponentials` are scratch for
-    /// one row.
+    /// Returns the weighted NLL of some rows and adds its gradient with respect to the values of f̄ to `gradients`.
+    /// `values` and `exponentials` are scratch for one row.
     fn add_rows(
-        rows: &Rows<'_>,
+        rows: &GridRows<'_>,
         function: &Increasing,
         values: &mut [f64],
         exponentials: &mut [f32],
-        gathered: &mut PieceGradients,
+        gradients: &mut PieceGradients,
     ) -> f64 {
         let classes = values.len();
         let all = rows.pieces.chunks_exact(classes).zip(rows.along.chunks_exact(classes));
         let mut nll = 0.0;
         for (row, (pieces, along)) in all.enumerate() {
             let label = rows.labels[row] as usize;
-            let share = if rows.shares.len() == 1 { rows.shares[0] } else { rows.shares[row] };
+            let weight = if rows.weights.len() == 1 { rows.weights[0] } else { rows.weights[row] };
             for ((value, &piece), &along) in values.iter_mut().zip(pieces).zip(along) {
                 *value = function.read(usize::from(piece), f64::from(along));
             }
             let (top, sum) = exponentiate(values, exponentials);
-            nll += share * (ln_f64(sum) - (values[label] - top));
-            let scale = share / sum;
+            nll += weight * (ln_f64(sum) - (values[label] - top));
+            let scale = weight / sum;
             for ((&piece, &along), &e) in pieces.iter().zip(along).zip(&*exponentials) {
                 if e > 0.0 {
-                    gathered.add(usize::from(piece), f64::from(along), scale * f64::from(e));
+                    gradients.add(usize::from(piece), f64::from(along), scale * f64::from(e));
                 }
             }
-            gathered.add(usize::from(pieces[label]), f64::from(along[label]), -share);
+            gradients.add(usize::from(pieces[label]), f64::from(along[label]), -weight);
         }
         nll
     }
 }
 
-/// e^(v − max) of a row, with max and the sum.
+/// Writes e^(v − max) of a row; returns the maximum and the sum of the exponentials.
 #[inline(always)]
 fn exponentiate(values: &[f64], exponentials: &mut [f32]) -> (f64, f64) {
     let larger = |a, b| if b > a { b } else { a };
@@ -338,7 +348,7 @@ mod tests {
     use crate::nn::mlp::tests::{activation_pattern, plain};
     use ndarray::Array2;
 
-    /// Clenshaw and Curtis's rule with n + 1 points, for even n.
+    /// Clenshaw–Curtis quadrature with n + 1 points, for even n.
     fn clenshaw_curtis(n: usize, (a, b): (f64, f64), f: &dyn Fn(f64) -> f64) -> f64 {
         let angle = |k: usize| std::f64::consts::PI * k as f64 / n as f64;
         let weight = |k: usize| {
@@ -358,13 +368,13 @@ mod tests {
     }
 
     #[test]
-    fn the_quadrature_itself_is_right() {
+    fn the_quadrature_is_accurate() {
         let got = clenshaw_curtis(100, (-1.0, 2.0), &|t| t.exp() + t.powi(5));
         let exact = 2_f64.exp() - (-1_f64).exp() + (64.0 - 1.0) / 6.0;
         assert!((got - exact).abs() < 1e-12);
     }
 
-    /// The direct integral of the network, by 100-point quadratures between its kinks.
+    /// The integral of f̄′ by 100-point quadratures between the kinks of the network.
     fn direct(widths: &[usize], params: &[f64], beta: f64, a: f64, b: f64) -> f64 {
         let pattern = |t: f64| activation_pattern(widths, params, &[t]);
         let inside = (0..=16).map(|i| pattern(a + (b - a) * f64::from(i) / 16.0));
@@ -383,7 +393,7 @@ mod tests {
         let grid = Grid::new(-30.0, 2.0, 4096);
         for hidden in [&[1][..], &[10], &[10, 10], &[50, 50]] {
             let mut network = SlopeNetwork::new(hidden, grid, 0.3);
-            // As far from the constant that it starts as, as a fitted one gets.
+            // About as far from the initial constant as a fitted network.
             let params: Vec<f64> = network
                 .initial(&mut rng)
                 .iter()
@@ -393,7 +403,7 @@ mod tests {
             network.forward(&params);
             let function = Increasing::new(grid, &network.slopes);
             let widths = [&[1][..], hidden, &[1]].concat();
-            // The network reads −1..1.
+            // The inputs of the network are scaled to −1..1.
             let (half, middle) = (16.0, -14.0);
             let (mut sum, mut last) = (0.0, -1.0);
             let total = function.at(2.0);
@@ -410,9 +420,9 @@ mod tests {
         }
     }
 
-    /// NLL and penalties written out: the network for every score, its integral by brute force on the grid.
-    fn slow(
-        objective: &Objective<'_>,
+    /// A direct implementation of the objective.
+    fn direct_objective(
+        objective: &DiagObjective<'_>,
         shifts: &[f64],
         grid: Grid,
         hidden: &[usize],
@@ -425,7 +435,7 @@ mod tests {
         };
         let slopes: Vec<f64> = (0..grid.nodes()).map(slope).collect();
         let function = Increasing::new(grid, &slopes);
-        let data = objective.pass.data;
+        let data = objective.likelihood.data;
         let mut value = 0.0;
         for (row, shift) in shifts.iter().enumerate() {
             let logits: Vec<f64> = data
@@ -453,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn value_and_gradient_agree_with_the_slow_writing() {
+    fn value_and_gradient_agree_with_the_direct_implementation() {
         let mut rng = Rng::new(52);
         let (rows, classes, hidden) = (60, 4, [5, 3]);
         let mut logits = Array2::from_shape_fn((rows, classes), |_| (4.0 * rng.normal()) as f32);
@@ -474,11 +484,11 @@ mod tests {
             .with_weights(weights)
             .unwrap();
         let shifts: Vec<f64> = (0..rows).map(|_| rng.normal()).collect();
-        // Narrower than the data: some scores lie outside.
+        // Some scores lie outside the grid.
         let grid = Grid::new(-6.0, 5.0, 64);
-        let mut objective = Objective {
+        let mut objective = DiagObjective {
             slope: SlopeNetwork::new(&hidden, grid, 0.6),
-            pass: Pass::new(&data, &shifts, grid),
+            likelihood: GridLikelihood::new(&data, &shifts, grid),
             lambda: 0.01,
             smoothness: 0.02,
         };
@@ -487,13 +497,13 @@ mod tests {
             .collect();
         let mut gradient = vec![0.0; params.len()];
         let value = objective.evaluate(&params, &mut gradient);
-        let exact = slow(&objective, &shifts, grid, &hidden, &params);
+        let exact = direct_objective(&objective, &shifts, grid, &hidden, &params);
         assert!((value - exact).abs() < 1e-5 * exact, "{value} and {exact}");
         for i in 0..params.len() {
             let at = |step: f64| {
                 let mut moved = params.clone();
                 moved[i] += step;
-                slow(&objective, &shifts, grid, &hidden, &moved)
+                direct_objective(&objective, &shifts, grid, &hidden, &moved)
             };
             let difference = (at(1e-6) - at(-1e-6)) / 2e-6;
             let error = (gradient[i] - difference).abs();
