@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod arena;
 mod bench;
 mod hammer;
 mod method;
@@ -25,6 +26,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Fit auto beside twelve methods to every bundle of a folder
+    Arena(arena::Args),
     /// Time ordercal, and other packages on the same work
     Bench(bench::Args),
     /// Fit every method to every bundle of a folder and score it on held-out rows
@@ -39,6 +42,7 @@ enum Command {
 
 fn main() -> Result<()> {
     match Cli::parse().command {
+        Command::Arena(args) => arena::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Quality(args) => quality::run(&args),
         Command::Scaling(args) => scaling::run(&args),

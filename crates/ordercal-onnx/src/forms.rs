@@ -9,6 +9,7 @@ mod curves;
 mod custom;
 mod diag;
 mod ets;
+mod kernel;
 mod linear;
 mod logistic;
 mod mixture;

@@ -3,7 +3,7 @@
 use ndarray::Array2;
 use ordercal::select::{Effort, Folds, Search, search, space};
 use ordercal::{
-    Auto, AutoFree, Dataset, Error, Method, Model, Oi, Progress, Rng, ScoreKind, Scores, Ts,
+    Auto, AutoEffort, AutoFree, Dataset, Error, Method, Model, Oi, Progress, Rng, ScoreKind, Scores, Ts,
     Unwatched,
 };
 use ordercal_testkit::promise::violation;

@@ -14,7 +14,8 @@
 //!
 //! in their place: a zero is worth s/K. The share s, a tenth at most, belongs to the data: it maximises the likelihood
 //! of the labels after temperature scaling, given one row more whose label was a surprise. The map increases with every
-//! score, so it keeps the order. Data without zeros are read as they are.
+//! score, so it keeps the order. Data without zeros are read as they are, and so are wide scores of a network whose
+//! labels are likelier under a temperature alone, the surprise included.
 
 use rayon::prelude::*;
 
@@ -48,11 +49,14 @@ pub(crate) struct Floor {
 impl Floor {
     /// Learns the floor; nothing for data without zeros.
     pub(crate) fn learn(data: &Dataset<'_>) -> Result<Option<Self>> {
-        let (rows, labels) = count(data);
+        let (rows, labels, depth) = count(data);
         if rows == 0 {
             return Ok(None);
         }
         let total = data.total_weight();
+        // Wide scores that a temperature brings into range are no zeros: nothing is lost by reading them as they are.
+        let (beta, plain) = fit_beta(data, &Unwatched)?;
+        let as_they_are = total * plain.nll_after + beta * f64::from(depth);
         let mut best: Option<(f64, f64, Model)> = None;
         let mut share = LARGEST_SHARE;
         while best.is_none() || share > 0.5 / (total + 1.0) {
@@ -64,7 +68,10 @@ impl Floor {
             }
             share *= RATIO;
         }
-        let (_, share, model) = best.expect("at least one share is tried");
+        let (value, share, model) = best.expect("at least one share is tried");
+        if as_they_are <= value {
+            return Ok(None);
+        }
         Ok(Some(Self {
             model,
             rows,
@@ -120,8 +127,8 @@ fn read(model: &Model, data: &Dataset<'_>) -> Result<Dataset<'static>> {
     data.with_scores(Scores::new(ScoreKind::LogProbs, logs)?.into_owned())
 }
 
-/// Rows that count and have a class at zero, and how many of their labels are.
-fn count(data: &Dataset<'_>) -> (usize, usize) {
+/// Rows that count and have a class at zero, how many of their labels are, and how far the lowest is below the top.
+fn count(data: &Dataset<'_>) -> (usize, usize, f32) {
     let depth = SMALLEST.ln();
     let rows = data.scores().as_slice().par_chunks(data.classes());
     rows.enumerate()
@@ -131,9 +138,12 @@ fn count(data: &Dataset<'_>) -> (usize, usize) {
             let zero = |score: f32| score > f32::NEG_INFINITY && score - top < depth;
             let any = scores.iter().any(|&score| zero(score));
             let label = zero(scores[data.labels()[row] as usize]);
-            (usize::from(any), usize::from(label))
+            let possible = scores.iter().filter(|s| **s > f32::NEG_INFINITY);
+            let lowest = possible.fold(top, |lowest, &score| lowest.min(score));
+            let below = (top - lowest).min(f32::MAX);
+            (usize::from(any), usize::from(label), below)
         })
-        .reduce(|| (0, 0), |a, b| (a.0 + b.0, a.1 + b.1))
+        .reduce(|| (0, 0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1, a.2.max(b.2)))
 }
 
 #[cfg(test)]

@@ -1,32 +1,42 @@
 //! The shares of a mixture, by maximum likelihood on held-out rows.
 
+use rayon::prelude::*;
+
 use super::candidates::Member;
 use crate::data::Dataset;
-use crate::optim::simplex::mixture;
 
 /// Shares below this are not worth a model.
 const SMALLEST_SHARE: f64 = 0.01;
 
+/// α − 1 of a Dirichlet prior on the shares, in rows.
+const PRIOR: f64 = 0.1;
+
+/// Steps of expectation maximisation from equal shares. The exact maximum lies in a corner more often than not: among
+/// members that are nearly alike it picks one by chance. To stop early keeps the average, which does better on new rows.
+const STEPS: usize = 500;
+
+/// No share changes by more than this in a step: the end.
+const SETTLED: f64 = 1e-6;
+
+/// Rows per partial sum; fixed, so that sums do not depend on the number of threads.
+const PIECE: usize = 4096;
+
 /// The shares of all members that maximise the likelihood of the given rows; those that come out small are left out.
 pub(super) fn shares(members: &[Member], data: &Dataset<'_>, rows: &[usize]) -> Vec<f64> {
-    let mut kept: Vec<usize> = (0..members.len()).collect();
-    let mut weights = solve(members, &kept, data, rows);
-    // The maximum lies on the boundary: most are at 0 already.
-    if weights.iter().any(|&w| w < SMALLEST_SHARE) {
-        let all = kept.iter().zip(&weights);
-        kept = all
-            .filter(|(_, w)| **w >= SMALLEST_SHARE)
-            .map(|(&member, _)| member)
-            .collect();
-        weights = solve(members, &kept, data, rows);
-    }
+    let all: Vec<usize> = (0..members.len()).collect();
+    let weights = solve(members, &all, data, rows);
+    let kept: Vec<usize> = all
+        .into_iter()
+        .filter(|&member| weights[member] >= SMALLEST_SHARE)
+        .collect();
     let mut shares = vec![0.0; members.len()];
-    for (&member, weight) in kept.iter().zip(weights) {
+    for (&member, weight) in kept.iter().zip(solve(members, &kept, data, rows)) {
         shares[member] = weight;
     }
     shares
 }
 
+/// Maximises Σ ln Σ w L + (α − 1) Σ ln w by expectation maximisation.
 fn solve(members: &[Member], kept: &[usize], data: &Dataset<'_>, rows: &[usize]) -> Vec<f64> {
     // Only ratios within a row matter: the best of each row has likelihood 1, and nothing underflows.
     let likelihoods: Vec<f64> = rows
@@ -37,8 +47,51 @@ fn solve(members: &[Member], kept: &[usize], data: &Dataset<'_>, rows: &[usize])
             nlls.map(move |nll| (best - nll).exp())
         })
         .collect();
-    let start = vec![1.0 / kept.len() as f64; kept.len()];
-    mixture(&likelihoods, &start, &|place| data.weight(rows[place])).weights
+    let row_weights: Vec<f64> = rows.iter().map(|&row| data.weight(row)).collect();
+    let mut shares = vec![1.0 / kept.len() as f64; kept.len()];
+    for _ in 0..STEPS {
+        let mut next = expected(&likelihoods, &row_weights, &shares);
+        next.iter_mut().for_each(|count| *count += PRIOR);
+        let sum: f64 = next.iter().sum();
+        next.iter_mut().for_each(|count| *count /= sum);
+        let changes = next.iter().zip(&shares).map(|(a, b)| (a - b).abs());
+        let change = changes.fold(0.0, f64::max);
+        shares = next;
+        if change < SETTLED {
+            break;
+        }
+    }
+    shares
+}
+
+/// How many rows each member is expected to account for.
+fn expected(likelihoods: &[f64], row_weights: &[f64], shares: &[f64]) -> Vec<f64> {
+    let members = shares.len();
+    let pieces: Vec<Vec<f64>> = likelihoods
+        .par_chunks(PIECE * members)
+        .zip(row_weights.par_chunks(PIECE))
+        .map(|(likelihoods, row_weights)| {
+            let mut counts = vec![0.0; members];
+            for (row, weight) in likelihoods.chunks_exact(members).zip(row_weights) {
+                let mixed: f64 = row.iter().zip(shares).map(|(l, w)| l * w).sum();
+                let factor = weight / mixed.max(f64::MIN_POSITIVE);
+                for (count, l) in counts.iter_mut().zip(row) {
+                    *count += factor * l;
+                }
+            }
+            counts
+        })
+        .collect();
+    let mut counts = vec![0.0; members];
+    for piece in pieces {
+        for (count, part) in counts.iter_mut().zip(piece) {
+            *count += part;
+        }
+    }
+    for (count, share) in counts.iter_mut().zip(shares) {
+        *count *= share;
+    }
+    counts
 }
 
 /// −ln Σ w e^(−nll) of the given rows.
