@@ -83,6 +83,44 @@ fn auto_beats_ts_where_a_temperature_is_not_enough() {
 }
 
 #[test]
+fn auto_is_the_same_on_any_number_of_threads() {
+    let data = overconfident_data(300, 4, 3);
+    let fit = |threads: usize, key: &str| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+        let method = Method::from_key(key).unwrap();
+        pool.build().unwrap().install(|| method.fit(&data).unwrap())
+    };
+    for key in ["auto", "auto-free"] {
+        assert_eq!(fit(1, key), fit(3, key), "{key}");
+    }
+}
+
+#[test]
+fn every_effort_helps_and_quick_is_close_behind() {
+    let (calib, test) = (
+        overconfident_data(1200, 5, 4),
+        overconfident_data(4000, 5, 5),
+    );
+    let before = nll(
+        &Method::from_key("uncalibrated")
+            .unwrap()
+            .fit(&calib)
+            .unwrap()
+            .model,
+        &test,
+    );
+    let [quick, standard] = [AutoEffort::Quick, AutoEffort::Standard].map(|effort| {
+        let method = Method::from(Auto::default().with_effort(effort));
+        nll(&method.fit(&calib).unwrap().model, &test)
+    });
+    assert!(
+        quick < before && standard < before,
+        "{before} {quick} {standard}"
+    );
+    assert!(quick < 1.01 * standard, "{quick} {standard}");
+}
+
+#[test]
 fn auto_does_not_calibrate_with_too_few_rows() {
     for rows in [1, 2, 19] {
         let data = overconfident_data(rows, 4, 1);
