@@ -41,7 +41,7 @@ def main(samples: int = 300, resamples: int = 200, *sizes: int) -> None:
             true = population(beta)
             ends = np.empty((samples, len(keys), 3))
             for sample in range(samples):
-                rng = np.random.default_rng(sample)
+                rng = np.random.default_rng((sample, rows, round(100 * beta)))
                 logits = rng.normal(size=(rows, CLASSES)) * 2
                 labels = (softmax(beta * logits).cumsum(axis=1) > rng.random((rows, 1))).argmax(axis=1)
                 found = ordercal.evaluate(logits, labels, bootstrap=resamples, seed=sample)

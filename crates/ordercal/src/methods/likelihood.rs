@@ -235,7 +235,7 @@ fn moments(z: &[f32], e: &[f32]) -> [f64; 3] {
 vectorized! {
     /// The weighted sums of the NLL and its first two derivatives in β over some rows (weight 1 if `weights` is empty).
     ///
-    /// With z = x − max, e = e^(βz) and the label y, they are ln Σe − βz_y, E[z] − z_y and Var[z], where the
+    /// With z = x − max, e = e^(βz) and the label y, they are ln Σe − βz_y, E(z) − z_y and Var(z), where the
     /// expectations are under p = e/Σe. `z` and `e` are scratch for all rows.
     fn rows_nll(
         scores: &[f32],

@@ -99,7 +99,7 @@ impl NetworkModel {
     /// Builds a model.
     ///
     /// # Errors
-    /// [`Error::InvalidPart`](crate::Error::InvalidPart) names the first part that is invalid.
+    /// [`Error::InvalidPart`] names the first part that is invalid.
     pub fn from_parts(parts: NetworkParts) -> Result<Self> {
         check_hidden(&parts.hidden)?;
         check_classes(parts.classes)?;

@@ -360,7 +360,9 @@ fn a_large_error_is_told_from_0() {
         let options = MetricOptions::default().with_norm(norm);
         let predictions = Predictions::from(&data);
         let found = bootstrap(&predictions, &Metric::ALL, &options, &how).expect("options");
-        for metric in Metric::ALL.into_iter().filter(|m| !m.higher_is_better()) {
+        // Not `mce`: a bin of a few rows decides it, and those can be chance.
+        let errors = Metric::ALL.into_iter();
+        for metric in errors.filter(|m| !m.higher_is_better() && *m != Metric::Mce) {
             let interval = found[&metric];
             assert!(interval.lower > 0.0, "{metric} {interval:?}");
             assert!(

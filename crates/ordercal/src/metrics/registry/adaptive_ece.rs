@@ -37,7 +37,7 @@ fn estimate(state: &MetricState) -> Estimate {
     }
 }
 
-/// [`ece`](super::ece) with 15 equal-mass bins (Nixon et al. 2019), which cannot hide all rows in one bin.
+/// [`ece`](fn@super::ece) with 15 equal-mass bins (Nixon et al. 2019), which cannot hide all rows in one bin.
 ///
 /// The bins are those of [`Binning::EqualMass`]: equal confidences share a bin, and N rows make at most N
 /// bins. Equal to uncertainty-calibration's `get_ece_em`.

@@ -28,7 +28,7 @@ pub(super) const DEFINITION: Definition = Definition {
     }),
 };
 
-/// The class-wise ECE: the mean over the classes of the binary [`ece`](super::ece) of pⱼ against 1{y = j}.
+/// The class-wise ECE: the mean over the classes of the binary [`ece`](fn@super::ece) of pⱼ against 1{y = j}.
 ///
 /// (1/K) Σⱼ Σ_B |B|/N · |mean pⱼ − share of j| over 15 equal-width bins per class, closed on the right. A
 /// class that no row has counts like any other. With [`norm`](MetricOptions::norm) p it is the p-th root of
@@ -40,7 +40,7 @@ pub(super) const DEFINITION: Definition = Definition {
 /// appendix): divide all logits by 1000. Every pⱼ becomes nearly 1/K, so all rows of a class fall into one
 /// bin, where the mean probability is 1/K and so is the share of the class. Nothing was learned: the top
 /// label's confidence is 1/K whatever its accuracy, and `ece`, `nll` and `brier` show it. Read it together
-/// with one of those, or use [`marginal_ce`](super::marginal_ce), whose equal-mass bins keep rows apart. The
+/// with one of those, or use [`marginal_ce`](fn@super::marginal_ce), whose equal-mass bins keep rows apart. The
 /// example `classwise_ece_misleads` shows the numbers.
 ///
 /// ```

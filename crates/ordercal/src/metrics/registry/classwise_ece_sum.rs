@@ -33,7 +33,7 @@ pub(super) const DEFINITION: Definition = Definition {
 ///
 /// Their code cuts at `np.linspace(0, 1, 15)`, which are 15 edges and so 14 bins, and a probability of
 /// exactly 1 is in a bin of its own ([`Binning::LeftClosed`]); the tests compare with the same cuts in numpy.
-/// It misleads as [`classwise_ece`](super::classwise_ece) does. With [`norm`](MetricOptions::norm) p it is
+/// It misleads as [`classwise_ece`](fn@super::classwise_ece) does. With [`norm`](MetricOptions::norm) p it is
 /// the p-th root of the sum of the classes' p-th powers.
 ///
 /// ```

@@ -19,7 +19,7 @@ pub(super) const DEFINITION: Definition = Definition {
     from_state: FromState::Estimated(|state| state.marginal_error()),
 };
 
-/// The marginal calibration error of Kumar et al. (2019): [`debiased_ece`](super::debiased_ece) of every
+/// The marginal calibration error of Kumar et al. (2019): [`debiased_ece`](fn@super::debiased_ece) of every
 /// class's pⱼ against 1{y = j}, √((1/K) Σⱼ ceⱼ²).
 ///
 /// Each class has 15 equal-mass bins of its own, and its square is floored at 0 before the mean. Equal to
