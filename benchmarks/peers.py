@@ -1,4 +1,4 @@
-"""The peers' side of `cargo xtask bench --peers`.
+"""The peers' side of `cargo measure bench --peers`.
 
 A request is a line of JSON on standard input, {"work": NAME, "data": FOLDER}; the answer is a line on standard
 output, {"seconds": …, "result": …}. FOLDER holds logits.npy (float32, N×K) and

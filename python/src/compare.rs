@@ -2,9 +2,12 @@
 
 use std::time::Instant;
 
-use numpy::PyReadonlyArray1;
-use ordercal::compare::{METHODS, METRICS, Measures, RESAMPLES, line_up, measure};
+use numpy::{PyReadonlyArray1, PyReadonlyArray2};
+use ordercal::compare::{METHODS, METRICS, Measures, RESAMPLES, line_up, measure,
+    measure_probs,
+};
 use ordercal::metrics::Metric;
+use ordercal::ndarray::ArrayView2;
 use ordercal::select::{Search, search};
 use ordercal::{Dataset, Method, ScoreArray, ScoreKind, Watch};
 use ordercal_report::{Comparison, DatasetResult, MethodResult, summary, to_json};
@@ -24,6 +27,10 @@ type Given<'py> = (
     PyReadonlyArray1<'py, i64>,
 );
 
+/// A calibrator of the user's own: its name, whether it keeps the order, and for each dataset the probabilities of the
+/// test rows with the seconds of the fit.
+type External<'py> = (String, bool, Vec<(PyReadonlyArray2<'py, f64>, f64)>);
+
 /// What a comparison does if nobody says: the methods, the metrics and the number of resamples.
 #[pyfunction]
 pub fn comparison_defaults() -> (Vec<&'static str>, Vec<&'static str>, usize) {
@@ -33,7 +40,7 @@ pub fn comparison_defaults() -> (Vec<&'static str>, Vec<&'static str>, usize) {
 
 /// Fits methods, each JSON with its key under `method`, and measures them: the comparison as JSON, and in words.
 #[pyfunction]
-#[pyo3(signature = (datasets, kind_name, methods, metrics, bins, effort, folds, resamples, seed))]
+#[pyo3(signature = (datasets, kind_name, methods, external, metrics, bins, effort, folds, resamples, seed, progress=None))]
 #[expect(
     clippy::too_many_arguments,
     reason = "they are the keywords of one call"
@@ -43,12 +50,14 @@ pub fn compare(
     datasets: Vec<Given<'_>>,
     kind_name: &str,
     methods: Vec<String>,
+    external: Vec<External<'_>>,
     metrics: Vec<String>,
     bins: usize,
     effort: &str,
     folds: Option<usize>,
     resamples: usize,
     seed: u64,
+    progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, String)> {
     let read = |json: &String| serde_json::from_str(json).map_err(refuse);
     let methods = methods
@@ -73,13 +82,23 @@ pub fn compare(
     };
     let sets: Vec<Set<'_>> = datasets
         .iter()
-        .map(|(name, calib, calib_labels, test, test_labels)| Set {
+        .enumerate()
+        .map(|(place, (name, calib, calib_labels, test, test_labels))| Set {
             name,
+            external: external
+                .iter()
+                .map(|(name, keeps_order, results)| ExternalResult {
+                    name,
+                    keeps_order: *keeps_order,
+                    probs: results[place].0.as_array(),
+                    seconds: results[place].1,
+                })
+                .collect(),
             calib: (Rows::new(calib_labels, None), calib.view()),
             test: (Rows::new(test_labels, None), test.view()),
         })
         .collect();
-    let comparison = beside(py, None, |watch| plan.run(sets, watch))?.map_err(refuse)?;
+    let comparison = beside(py, progress, |watch| plan.run(sets, watch))?.map_err(refuse)?;
     let json = serde_json::to_string(&to_json(&comparison)).map_err(refuse)?;
     Ok((json, summary(&comparison)))
 }
@@ -89,6 +108,15 @@ struct Set<'a> {
     name: &'a str,
     calib: (Rows, ScoreArray<'a>),
     test: (Rows, ScoreArray<'a>),
+    external: Vec<ExternalResult<'a>>,
+}
+
+/// What a calibrator of the user's own made of a dataset.
+struct ExternalResult<'a> {
+    name: &'a str,
+    keeps_order: bool,
+    probs: ArrayView2<'a, f64>,
+    seconds: f64,
 }
 
 /// All that decides the numbers.
@@ -119,12 +147,19 @@ impl Plan {
             let result = self.method(method, &calib, &test, watch);
             result.map_err(|e| format!("{name}, {}: {e}", method.key()))
         });
+        let external = set.external.iter().map(|given| {
+            let measured = measure_probs(given.probs, &test, &self.measures)
+                .map_err(|e| format!("{name}, {}: {e}", given.name))?;
+            let seconds = Some(given.seconds);
+            let result = MethodResult::external(given.name, given.keeps_order, &measured, seconds);
+            Ok::<_, String>(result)
+        });
         Ok(DatasetResult {
             name: name.to_owned(),
             n_calib: calib.rows(),
             n_test: test.rows(),
             classes: test.classes(),
-            methods: methods.collect::<Result<_, _>>()?,
+            methods: methods.chain(external).collect::<Result<_, _>>()?,
         })
     }
 

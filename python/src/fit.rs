@@ -4,17 +4,19 @@ use std::time::Instant;
 
 use numpy::PyReadonlyArray1;
 use ordercal::Method;
-use ordercal_io::SavedModel;
+use ordercal_io::{ClassType, SavedModel};
 use pyo3::prelude::*;
 
 use crate::arrays::{Matrix, Rows, kind};
 use crate::errors::refuse;
-use crate::model::Model;
+use crate::model::{Model, read_class_type};
 use crate::watch::beside;
 
 /// Learns a model; `method` is JSON with its key under `method`.
 #[pyfunction]
-#[pyo3(signature = (method, scores, kind_name, labels, weights=None, class_names=None, progress=None))]
+#[pyo3(signature = (
+    method, scores, kind_name, labels, weights=None, class_names=None, class_type=None, progress=None
+))]
 #[expect(
     clippy::too_many_arguments,
     reason = "they are the keywords of one call"
@@ -27,10 +29,12 @@ pub fn fit(
     labels: PyReadonlyArray1<'_, i64>,
     weights: Option<PyReadonlyArray1<'_, f64>>,
     class_names: Option<Vec<String>>,
+    class_type: Option<&str>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Model> {
     let method: Method = serde_json::from_str(method).map_err(refuse)?;
     let kind = kind(kind_name)?;
+    let class_type = class_type.map_or(Ok(ClassType::Text), read_class_type)?;
     let rows = Rows::new(&labels, weights.as_ref());
     let scores = scores.view();
     let fitted = beside(py, progress, |watch| {
@@ -40,6 +44,9 @@ pub fn fit(
         Ok::<_, ordercal::Error>((fitted, start.elapsed().as_secs_f64()))
     })?;
     let (fitted, seconds) = fitted.map_err(refuse)?;
-    let saved = SavedModel::new(method, fitted).with_class_names(class_names);
+    let saved = SavedModel::new(method, fitted)
+        .with_class_names(class_names)
+        .with_class_type(class_type)
+        .with_kind(kind);
     Ok(Model::new(saved, seconds))
 }

@@ -9,6 +9,8 @@ mod errors;
 mod fit;
 mod metrics;
 mod model;
+mod order;
+mod pool;
 mod state;
 mod watch;
 
@@ -17,16 +19,23 @@ use pyo3::prelude::*;
 /// The native part of `ordercal`.
 #[pymodule]
 mod _native {
+    /// The version of the package.
+    #[pymodule_export]
+    #[allow(non_upper_case_globals, reason = "its name in Python")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+
     #[pymodule_export]
     use super::compare::{compare, comparison_defaults};
     #[pymodule_export]
     use super::fit::fit;
     #[pymodule_export]
-    use super::methods::{defaults, keys, promises_order};
+    use super::methods::{brief, defaults, keys, promises_order, python_class};
     #[pymodule_export]
     use super::metrics::{evaluate, metrics, reliability};
     #[pymodule_export]
     use super::model::Model;
+    #[pymodule_export]
+    use super::order::keep_order;
     #[pymodule_export]
     use super::state::State;
 }
@@ -39,8 +48,8 @@ mod methods {
 
     /// The keys of all methods, in the order of the tables.
     #[pyfunction]
-    pub fn keys() -> Vec<&'static str> {
-        Method::all().iter().map(Method::key).collect()
+    pub fn keys() -> Vec<String> {
+        Method::all().iter().map(|m| m.key().to_owned()).collect()
     }
 
     /// A method with its default hyperparameters, as JSON.
@@ -48,6 +57,19 @@ mod methods {
     pub fn defaults(key: &str) -> PyResult<String> {
         let method = Method::from_key(key).map_err(refuse)?;
         serde_json::to_string(&method).map_err(refuse)
+    }
+
+    /// What a method learns, in a few words.
+    #[pyfunction]
+    pub fn brief(key: &str) -> PyResult<&'static str> {
+        Ok(Method::from_key(key).map_err(refuse)?.brief())
+    }
+
+    /// The name of a method's class.
+    #[pyfunction]
+    pub fn python_class(key: &str) -> PyResult<&'static str> {
+        let method = Method::from_key(key).map_err(refuse)?;
+        Ok(method.python_class().unwrap_or("Calibrator"))
     }
 
     /// Whether a method keeps the ranking of every row.

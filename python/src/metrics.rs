@@ -4,13 +4,16 @@ use std::str::FromStr;
 
 use numpy::PyReadonlyArray1;
 use ordercal::metrics::{
-    Binning, BootstrapOptions, Metric, MetricOptions, Predictions, Reliability, Target, bootstrap,
-    evaluate as compute,
+    Binning, BootstrapOptions, Metric, MetricOptions, Predictions, Reliability, Target,
+    bootstrap_watched, evaluate as compute,
 };
+use ordercal::{Progress, Watch};
 use pyo3::prelude::*;
 
 use crate::arrays::{Matrix, Rows, kind};
 use crate::errors::refuse;
+use crate::pool::detached;
+use crate::watch::beside;
 
 /// A metric with its value and, if intervals were asked for, their ends.
 type Measured = (&'static str, f64, Option<(f64, f64)>);
@@ -30,7 +33,7 @@ pub fn parse(keys: &[String]) -> PyResult<Vec<Metric>> {
 
 /// The metrics of scores, with bootstrap intervals if a number of resamples is given.
 #[pyfunction]
-#[pyo3(signature = (scores, kind_name, labels, weights, keys, bins, resamples, seed))]
+#[pyo3(signature = (scores, kind_name, labels, weights, keys, bins, resamples, seed, progress=None))]
 #[expect(
     clippy::too_many_arguments,
     reason = "they are the keywords of one call"
@@ -45,6 +48,7 @@ pub fn evaluate(
     bins: usize,
     resamples: Option<usize>,
     seed: u64,
+    progress: Option<Py<PyAny>>,
 ) -> PyResult<Vec<Measured>> {
     let metrics = match keys {
         Some(keys) => parse(&keys)?,
@@ -59,12 +63,22 @@ pub fn evaluate(
             .with_resamples(r)
             .with_seed(seed)
     });
-    let measure = || -> ordercal::Result<Vec<Measured>> {
+    let measure = |watch: &dyn Watch| -> ordercal::Result<Vec<Measured>> {
         let data = rows.dataset(kind, view)?;
         let predictions = Predictions::from(&data);
         let values = compute(&predictions, &metrics, &options)?;
         let intervals = match &how {
-            Some(how) => Some(bootstrap(&predictions, &metrics, &options, how)?),
+            Some(how) => {
+                let tell = |iteration, of| {
+                    watch.progress(&Progress {
+                        iteration,
+                        of,
+                        loss: f64::NAN,
+                    })
+                };
+                let found = bootstrap_watched(&predictions, &metrics, &options, how, &tell)?;
+                Some(found)
+            }
             None => None,
         };
         let one = |metric: &Metric| {
@@ -76,7 +90,7 @@ pub fn evaluate(
         };
         Ok(metrics.iter().map(one).collect())
     };
-    py.detach(measure).map_err(refuse)
+    beside(py, progress, measure)?.map_err(refuse)
 }
 
 /// The bins of a reliability diagram, as JSON.
@@ -110,9 +124,9 @@ pub fn reliability(
     let rows = Rows::new(&labels, weights.as_ref());
     let view = scores.view();
     let options = MetricOptions::default().with_bins(bins);
-    let diagram = py.detach(|| {
+    let diagram = detached(py, || {
         let data = rows.dataset(kind, view)?;
         Reliability::new(&Predictions::from(&data), target, binning, &options)
-    });
+    })?;
     serde_json::to_string(&diagram.map_err(refuse)?).map_err(refuse)
 }

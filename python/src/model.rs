@@ -5,13 +5,19 @@ use std::path::{Path, PathBuf};
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods};
 use ordercal::models::TensorValues;
 use ordercal::{Real, ScoreKind, Scores};
-use ordercal_io::{SavedModel, write_atomically};
+use ordercal_io::{ClassType, SavedModel, write_atomically};
 use ordercal_onnx::onnx_bytes;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::arrays::{Matrix, kind};
 use crate::errors::{file, refuse};
+use crate::pool::detached;
+
+/// "text", "integer", "float" or "boolean".
+pub fn read_class_type(name: &str) -> PyResult<ClassType> {
+    serde_json::from_value(name.into()).map_err(refuse)
+}
 
 /// A fitted model.
 #[pyclass(frozen, module = "ordercal._native")]
@@ -46,7 +52,7 @@ impl Model {
     ) -> PyResult<Bound<'py, PyAny>> {
         let view = scores.view();
         let model = &self.saved.model;
-        let output = py.detach(|| model.apply::<T>(&Scores::new(from, view)?, to));
+        let output = detached(py, || model.apply::<T>(&Scores::new(from, view)?, to))?;
         Ok(output.map_err(refuse)?.into_pyarray(py).into_any())
     }
 }
@@ -72,13 +78,13 @@ impl Model {
 
     /// Writes the model file.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        py.detach(|| self.saved.save(&path)).map_err(file)
+        detached(py, || self.saved.save(&path))?.map_err(file)
     }
 
     /// Reads a model file.
     #[staticmethod]
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        let saved = py.detach(|| SavedModel::load(&path)).map_err(file)?;
+        let saved = detached(py, || SavedModel::load(&path))?.map_err(file)?;
         Ok(Self::read(saved))
     }
 
@@ -102,18 +108,18 @@ impl Model {
     /// The bytes of an ONNX file.
     fn onnx<'py>(&self, py: Python<'py>, kind_name: &str) -> PyResult<Bound<'py, PyBytes>> {
         let kind = kind(kind_name)?;
-        let bytes = py.detach(|| onnx_bytes(&self.saved.model, kind));
+        let bytes = detached(py, || onnx_bytes(&self.saved.model, kind))?;
         Ok(PyBytes::new(py, &bytes.map_err(refuse)?))
     }
 
     /// Writes an ONNX file.
     fn export_onnx(&self, py: Python<'_>, path: PathBuf, kind_name: &str) -> PyResult<()> {
         let kind = kind(kind_name)?;
-        py.detach(|| {
+        detached(py, || {
             let bytes = onnx_bytes(&self.saved.model, kind)
                 .map_err(|error| refuse(format!("{}: {error}", path.display())))?;
             write_atomically(&path, &bytes).map_err(file)
-        })
+        })?
     }
 
     /// How long the library's part of the fit took, without the way there and back; `None` once read from a file.
@@ -138,6 +144,19 @@ impl Model {
     #[getter]
     fn class_names(&self) -> Option<Vec<String>> {
         self.saved.class_names.clone()
+    }
+
+    /// What the names of the classes are: "text", "integer", "float" or "boolean".
+    #[getter]
+    fn class_type(&self) -> PyResult<String> {
+        let json = serde_json::to_string(&self.saved.class_type).map_err(refuse)?;
+        Ok(json.trim_matches('"').to_owned())
+    }
+
+    /// What the scores were that it was fitted to; `None` in files that do not say.
+    #[getter]
+    fn kind(&self) -> Option<&'static str> {
+        self.saved.kind.map(ScoreKind::key)
     }
 
     /// The method with its hyperparameters, as JSON.

@@ -8,6 +8,9 @@ use std::time::Duration;
 use ordercal::{Progress, Watch};
 use pyo3::prelude::*;
 
+use crate::errors::refuse;
+use crate::pool::in_pool;
+
 /// How often signals are looked at.
 const POLL: Duration = Duration::from_millis(20);
 
@@ -15,7 +18,7 @@ const POLL: Duration = Duration::from_millis(20);
 /// signals, and a fit may report from any thread.
 ///
 /// # Errors
-/// What Python raised meanwhile, Ctrl-C above all, which ends the work early.
+/// What Python raised meanwhile, Ctrl-C above all, which ends the work early; and if threads cannot be started.
 pub fn beside<T: Send>(
     py: Python<'_>,
     progress: Option<Py<PyAny>>,
@@ -31,7 +34,7 @@ pub fn beside<T: Send>(
     };
     let (result, outcome) = py.detach(move || {
         std::thread::scope(|scope| {
-            let worker = scope.spawn(move || work(&reporter));
+            let worker = scope.spawn(move || in_pool(move || work(&reporter)));
             let outcome = listen(&receiver, progress.as_ref(), cancelled);
             let result = worker
                 .join()
@@ -40,7 +43,7 @@ pub fn beside<T: Send>(
         })
     });
     outcome?;
-    Ok(result)
+    result.map_err(refuse)
 }
 
 /// Waits until the work has ended. What Python raises meanwhile ends it early, and is returned.

@@ -44,5 +44,5 @@ def test() -> Split:
 @pytest.fixture(scope="session")
 def letters() -> dict[str, NDArray[np.generic]]:
     """Held-out logits of a real classifier of letters."""
-    with np.load(ROOT / "demo" / "letters.npz") as bundle:
+    with np.load(ROOT / "crates/ordercal-cli/demo" / "letters.npz") as bundle:
         return {name: bundle[name] for name in bundle}

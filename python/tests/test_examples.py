@@ -26,8 +26,9 @@ def code(path: Path) -> str:
 
 @pytest.mark.parametrize("page", ["README.md", "python/README.md"])
 def test_readme(page: str, tmp_path: Path) -> None:
-    (tmp_path / "demo").mkdir()
-    shutil.copy(ROOT / "demo" / "letters.npz", tmp_path / "demo")
+    demo = Path("crates/ordercal-cli/demo")
+    (tmp_path / demo).mkdir(parents=True)
+    shutil.copy(ROOT / demo / "letters.npz", tmp_path / demo)
     program = tmp_path / "page.py"
     program.write_text(code(ROOT / page), encoding="utf-8")
     run = subprocess.run([sys.executable, program], cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -190,9 +190,10 @@ def broken(calib: Split, row: int, column: int, value: float) -> np.ndarray:
         (lambda c: (broken(c, 7, 1, np.inf), c.labels), ValueError, "row 7, column 1: the score inf is too large"),
         (lambda c: (c.scores, c.labels + 3), ValueError, "is not one of the 5 classes; labels count from 0 to 4"),
         (lambda c: (c.scores, c.labels[:-1]), ValueError, "there are 799 labels for 800 rows"),
-        (lambda c: (c.scores[:, :1], c.labels), ValueError, "at least 2 classes"),
+        (lambda c: (c.scores[:, :1], c.labels), ValueError, "is not one of the 2 classes"),
         (lambda c: (c.scores[:0], c.labels[:0]), ValueError, "there are no rows"),
-        (lambda c: (c.scores[0], c.labels), ValueError, "a matrix is needed"),
+        (lambda c: (c.scores[0], c.labels), ValueError, "there are 800 labels for 5 rows"),
+        (lambda c: (c.scores[None], c.labels), ValueError, "a matrix is needed"),
         (lambda c: (c.scores.astype(complex), c.labels), TypeError, "scores must be numbers"),
         (lambda c: ([["a", "b"]], [0]), TypeError, "scores must be numbers"),
         (lambda c: ([[1.0, 2.0], [1.0]], [0, 1]), ValueError, "differ in length"),
@@ -200,7 +201,7 @@ def broken(calib: Split, row: int, column: int, value: float) -> np.ndarray:
         (lambda c: (c.scores, ["a", "b"] * 400), ValueError, "2 different labels for 5 classes"),
         (lambda c: (c.scores, np.eye(5)[c.labels]), ValueError, "one label per row"),
     ],
-    ids=range(13),
+    ids=range(14),
 )
 def test_errors_name_the_culprit(make: Any, error: type[Exception], words: str, calib: Split) -> None:
     scores, labels = make(calib)

@@ -88,3 +88,80 @@ def test_states_merge_to_the_same_bytes(test: Split) -> None:
     assert whole.rows == 1200
     with pytest.raises(ordercal.OrdercalError):
         whole.merge(ordercal.MetricState(4))
+
+
+def test_states_are_values(test: Split) -> None:
+    parts = [ordercal.MetricState(5).update(test.scores[i::3], test.labels[i::3]) for i in range(3)]
+    whole = ordercal.MetricState(5).update(test.scores, test.labels)
+    rows = [part.rows for part in parts]
+    assert parts[0] + parts[1] + parts[2] == whole == sum(parts)
+    assert [part.rows for part in parts] == rows
+    joined = ordercal.MetricState(5)
+    for part in parts:
+        joined += part
+    assert joined == whole and whole != parts[0] and whole != 5
+    assert repr(whole) == "<MetricState of 600 rows: classes=5, bins=15>"
+    with pytest.raises(TypeError):
+        whole + 5
+    with pytest.raises(TypeError):
+        hash(whole)
+
+
+def test_a_state_that_threads_share(test: Split) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    state = ordercal.MetricState(5)
+    alone = ordercal.MetricState(5)
+    batches = [slice(i, i + 20) for i in range(0, 600, 20)] * 10
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda rows: state.update(test.scores[rows], test.labels[rows]), batches))
+    for rows in batches:
+        alone.update(test.scores[rows], test.labels[rows])
+    assert state.rows == 6000 and state == alone
+
+
+def test_diagrams_and_intervals_of_a_state(test: Split) -> None:
+    state = ordercal.MetricState(5).update(test.scores[:300], test.labels[:300])
+    state += ordercal.MetricState(5).update(test.scores[300:], test.labels[300:])
+    for target in (None, 3):
+        found = state.reliability(target)
+        exact = ordercal.reliability(test.scores, test.labels, target=target)
+        np.testing.assert_array_equal(found.count, exact.count)
+        np.testing.assert_allclose(found.gap, exact.gap, atol=1e-12)
+        np.testing.assert_allclose(found.interval, exact.interval, atol=1e-9)
+    with pytest.raises(ordercal.OrdercalError):
+        state.reliability(5)
+    found = state.interval()
+    exact_values = ordercal.evaluate(test.scores, test.labels, bootstrap=500)
+    for key, (low, high) in found.items():
+        assert low <= exact_values[key] <= high, key
+        wanted = exact_values.interval[key]
+        if key != "mce":
+            assert low == pytest.approx(wanted[0], abs=0.02) and high == pytest.approx(wanted[1], abs=0.02), key
+    assert state.interval() == found
+
+
+def test_intervals_contain_their_estimate() -> None:
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        logits = rng.normal(size=(500, 4)) * 2
+        chances = np.exp(logits)
+        chances /= chances.sum(axis=1, keepdims=True)
+        labels = (chances.cumsum(axis=1) > rng.random((500, 1))).argmax(axis=1)
+        found = ordercal.evaluate(logits, labels, bootstrap=60)
+        for key, (low, high) in found.interval.items():
+            assert low <= found[key] <= high, (seed, key)
+
+
+def test_bootstraps_can_be_watched_and_ended(test: Split) -> None:
+    told = []
+    ordercal.evaluate(
+        test.scores, test.labels, bootstrap=300, metrics="ece", progress=lambda done, of, _: told.append((done, of))
+    )
+    assert told[-1] == (300, 300) and len(told) > 2
+
+    def stop(done: int, of: int, _: float) -> None:
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        ordercal.evaluate(test.scores, test.labels, bootstrap=100_000, metrics="ece", progress=stop)

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use crate::run::{cargo, step};
+
 /// What the browser is called, and the Debian package that has it.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 const PACKAGE: &str = "chromium";
@@ -48,22 +50,14 @@ pub fn run(built: bool) -> Result<()> {
         println!("== browser: SKIPPED. The report was NOT tested; install the package {PACKAGE}.");
         return Ok(());
     };
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
-    let folder = root
-        .context("xtask lies in the workspace")?
-        .join("target/browser");
+    let folder = crate::root().join("target/browser");
     if folder.exists() {
         std::fs::remove_dir_all(&folder)?;
     }
     std::fs::create_dir_all(&folder)?;
     let demo = folder.join("demo");
     if !built {
-        let build = Command::new(env!("CARGO"))
-            .args(["build", "--bin", "ordercal"])
-            .status();
-        if !build.context("cannot run cargo")?.success() {
-            bail!("the program cannot be built");
-        }
+        step(&mut cargo(&["build", "--bin", "ordercal"]))?;
     }
     // Cargo puts both programs into the same folder, wherever that is.
     let program = std::env::current_exe()?.with_file_name("ordercal");

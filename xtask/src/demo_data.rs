@@ -1,12 +1,14 @@
 //! `cargo xtask demo-data`: trains the demo classifiers and writes their held-out logits.
 //!
 //! Everything comes from Debian packages by name: the images, the letters and the framework that trains on
-//! them. What was trained, and on what terms, is in `demo/README.md`.
+//! them. What was trained, and on what terms, is in `crates/ordercal-cli/demo/README.md`.
 
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+
+use crate::run::step;
 
 /// The data sets, and what reads and trains on them.
 const PACKAGES: [&str; 4] = [
@@ -22,8 +24,7 @@ const EXPORT: &str = "library(mlbench); data(LetterRecognition); \
 
 /// Writes `fashion_mnist.npz` and `letters.npz` to `out`. Takes about ten minutes on one core.
 pub fn run(out: &Path) -> Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
-    let root = root.context("xtask lies in the workspace")?;
+    let root = crate::root();
     let work = root.join("target/demo-data");
     std::fs::create_dir_all(&work).with_context(|| format!("cannot make {}", work.display()))?;
     std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
@@ -56,16 +57,4 @@ fn install() -> Result<()> {
             .args(PACKAGES),
     )
     .context("install the packages by hand, then run this again")
-}
-
-fn step(command: &mut Command) -> Result<()> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    println!("== {name}");
-    let status = command
-        .status()
-        .with_context(|| format!("cannot run {name}"))?;
-    if !status.success() {
-        bail!("{name} failed");
-    }
-    Ok(())
 }

@@ -1,47 +1,38 @@
 //! `cargo xtask picture`: the README's picture, a reliability diagram before and after calibration.
 
-use std::path::Path;
+use anyhow::{Context, Result};
 
-use anyhow::Result;
-use ordercal::metrics::{Binning, MetricOptions, Predictions, Reliability, Target};
-use ordercal::{Method, ScoreKind};
-use ordercal_io::{DataRef, load};
-use ordercal_report::{ReliabilityFigure, ReliabilityForm, ReliabilitySeries, Theme};
+use crate::run::{cargo, step};
 
-/// Calibrates the demo's Fashion-MNIST classifier and draws it to `target`.
-pub fn run(target: &Path) -> Result<()> {
-    let bundle = DataRef::new("demo/fashion_mnist.npz");
-    let calib = load(&bundle.clone().with_split("calib"), None)?;
-    let test = load(&bundle.with_split("test"), None)?;
-    let model = Method::from_key("oi")?.fit(&calib.dataset()?)?.model;
-    let test = test.dataset()?;
-    let probs = model.apply::<f64>(test.scores(), ScoreKind::Probs)?;
-    let after = Predictions::from_probs(probs.view(), test.labels())?;
-    let panels = [
-        ("before", Predictions::from(&test)),
-        ("after: oi, no prediction changed", after),
+/// Calibrates the demo's Fashion-MNIST classifier with the command line's own `fit` and `plot`.
+pub fn run() -> Result<()> {
+    let folder = crate::root().join("target/picture");
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot make {}", folder.display()))?;
+    // The figure names a model by its file.
+    let model = folder.join("oi, no prediction changed.safetensors");
+    let bundle = format!("{}/fashion_mnist.npz", crate::DEMO);
+    let tool = [
+        "run",
+        "--quiet",
+        "--release",
+        "--package",
+        "ordercal-cli",
+        "--",
     ];
-    let mut series = Vec::new();
-    for (slot, (name, predictions)) in panels.into_iter().enumerate() {
-        let options = MetricOptions::default();
-        let diagram = Reliability::new(
-            &predictions,
-            Target::TopLabel,
-            Binning::EqualWidth,
-            &options,
-        )?;
-        series.push(ReliabilitySeries {
-            name: name.to_owned(),
-            slot,
-            diagram,
-        });
-    }
-    let figure = ReliabilityFigure {
-        title: "Reliability of a Fashion-MNIST classifier before and after calibration".to_owned(),
-        series,
-        form: ReliabilityForm::Classic,
-    };
-    std::fs::write(target, figure.draw(Theme::LIGHT)?.as_str())?;
-    println!("{}", target.display());
-    Ok(())
+    step(
+        cargo(&tool)
+            .args(["fit", "--quiet", "--method", "oi", "--output"])
+            .arg(&model)
+            .arg(&bundle),
+    )?;
+    let title = "Reliability of a Fashion-MNIST classifier before and after calibration";
+    step(
+        cargo(&tool)
+            .args(["plot", "reliability", "--form", "classic", "--title", title])
+            .arg("--model")
+            .arg(&model)
+            .args(["--output", "docs/reliability.svg"])
+            .arg(&bundle),
+    )
 }

@@ -5,29 +5,14 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// What the tests import beside the package, by name.
-const PACKAGES: [&str; 11] = [
-    "maturin",
-    "joblib",
-    "matplotlib",
-    "mypy",
-    "numpy",
-    "onnx",
-    "onnxruntime",
-    "pandas",
-    "polars",
-    "pytest",
-    "scikit-learn",
-];
+use crate::run::step;
 
 /// Builds the wheel below `target/`, installs it there and runs its tests.
 pub fn run() -> Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
-    let root = root.context("xtask lies in the workspace")?;
-    let project = root.join("python");
-    let work = root.join("target/python");
-    let environment = work.join("venv");
-    let python = self::environment(&environment, &PACKAGES)?;
+    let project = crate::root().join("python");
+    let work = crate::root().join("target/python");
+    let requirements = project.join("requirements-test.txt");
+    let python = environment(&work.join("venv"), &requirements)?;
     let bin = python.parent().context("Python lies in a folder")?;
 
     // The development profile, as the Rust tests have it: what they share is compiled once. Old wheels go
@@ -74,8 +59,8 @@ pub fn run() -> Result<()> {
     )
 }
 
-/// The Python of a virtual environment that has these packages; it is made if it is not there.
-pub fn environment(folder: &Path, packages: &[&str]) -> Result<PathBuf> {
+/// The Python of a virtual environment with the packages of a requirements file; it is made if it is not there.
+pub fn environment(folder: &Path, requirements: &Path) -> Result<PathBuf> {
     let bin = folder.join(if cfg!(windows) { "Scripts" } else { "bin" });
     let python = bin.join("python");
     if !python.exists() {
@@ -84,9 +69,9 @@ pub fn environment(folder: &Path, packages: &[&str]) -> Result<PathBuf> {
                 .args(["-m", "venv", "--clear"])
                 .arg(folder),
         )
-        .context("Python 3.10 or newer with its module venv is needed")?;
+        .context("Python 3.11 or newer with its module venv is needed")?;
     }
-    step(pip(&python).args(packages))?;
+    step(pip(&python).arg("--requirement").arg(requirements))?;
     Ok(python)
 }
 
@@ -114,15 +99,4 @@ fn only_wheel(folder: &Path) -> Result<PathBuf> {
         (Some(wheel), None) => Ok(wheel),
         _ => bail!("not exactly one wheel was built"),
     }
-}
-
-fn step(command: &mut Command) -> Result<()> {
-    let shown = format!("{command:?}");
-    let status = command
-        .status()
-        .with_context(|| format!("cannot run {shown}"))?;
-    if !status.success() {
-        bail!("{shown} failed");
-    }
-    Ok(())
 }

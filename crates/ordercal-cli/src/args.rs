@@ -1,4 +1,4 @@
-//! What is typed on the command line.
+//! The command line.
 
 mod compare;
 mod curve;
@@ -7,15 +7,18 @@ mod plot;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ordercal::ScoreKind;
 use ordercal::select::Effort;
 use ordercal_io::OutputType;
 
+use crate::help;
+
 pub use compare::CompareArgs;
-pub use curve::{CurveArgs, Over};
+pub use curve::CurveArgs;
 pub use plot::{
-    BinnedArgs, CountedArgs, DrawArgs, FormName, PlotArgs, PlotCommand, ReliabilityArgs,
+    BinnedArgs, CountedArgs, DrawArgs, FormArg, PlotArgs, PlotCommand, ReliabilityArgs,
     SimplexArgs, TransformArgs,
 };
 
@@ -33,10 +36,10 @@ pub use plot::{
                   ordercal apply model.safetensors scores.npz#test -o probs.npy"
 )]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
-    /// What every command takes.
+    /// The options of every command.
     #[command(flatten)]
     pub common: Common,
 }
@@ -44,7 +47,7 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Show the whole job on scores that are inside this program
+    /// Calibrate, compare and report on scores that come with this program
     Demo(DemoArgs),
     /// Learn a calibration map from held-out scores and labels
     Fit(FitArgs),
@@ -52,17 +55,17 @@ pub enum Command {
     Apply(ApplyArgs),
     /// Measure how good probabilities are, before and after calibration
     Evaluate(EvaluateArgs),
-    /// Compute the metrics of many shards as one
+    /// Compute the metrics of several shards together
     Merge(MergeArgs),
-    /// Compare methods on bundles: tables with ranks, figures, a report
+    /// Compare methods on one or more datasets: tables with ranks, figures, a report
     Compare(CompareArgs),
-    /// Show what more calibration rows, or a stronger penalty, change
+    /// Show the effect of more calibration rows, or of a stronger penalty
     Curve(CurveArgs),
     /// Draw one figure
     Plot(PlotArgs),
     /// Write a fitted model as ONNX, for other programs to run
     Export(ExportArgs),
-    /// Say in words what a model or a data file holds
+    /// Describe a model or a data file, with warnings
     Inspect(InspectArgs),
     /// Print a completion script for a shell
     #[command(
@@ -74,87 +77,73 @@ pub enum Command {
     },
 }
 
-/// What every command takes.
+/// The options of every command.
 #[derive(Debug, Clone, Args)]
 pub struct Common {
     /// Print one JSON object on stdout and nothing else
     #[arg(long, global = true)]
     pub json: bool,
-    /// No progress and no remarks; only results
+    /// Print results only: no progress, no remarks
     #[arg(long, short, global = true)]
     pub quiet: bool,
-    /// The seed of everything that is random [default: 1357]
+    /// The seed of all random numbers [default: 1357]
     #[arg(long, global = true, value_name = "N")]
     pub seed: Option<u64>,
-    /// How many threads to use [default: one per processor]
+    /// The number of threads [default: one per processor]
     #[arg(long, global = true, value_name = "N")]
     pub threads: Option<std::num::NonZeroUsize>,
 }
 
-/// Where scores and labels are.
+/// The files with scores and labels.
 #[derive(Debug, Args)]
 pub struct DataArgs {
-    /// FILE or FILE#SPLIT: .npy .npz .csv .csv.gz .parquet .arrow .safetensors .p .pkl
+    /// The data.
     #[arg(
+        help = help::data(),
         value_name = "DATA",
         required_unless_present = "logits",
         conflicts_with = "logits"
     )]
     pub data: Option<OsString>,
-    /// The scores, if they are in a file of their own
+    /// The scores, if the labels are in another file
     #[arg(long, value_name = "FILE")]
     pub logits: Option<PathBuf>,
     /// The labels that go with --logits
     #[arg(long, value_name = "FILE", requires = "logits")]
     pub labels: Option<PathBuf>,
-    /// What the scores are, where their name does not say it [default: logits]
-    #[arg(long, value_name = "KIND")]
-    pub kind: Option<Kind>,
+    /// The kind of the scores, if their name in the file does not tell it [default: logits]
+    #[arg(long, value_name = "KIND", value_parser = kind_parser())]
+    pub kind: Option<ScoreKind>,
 }
 
-/// What scores are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Kind {
-    /// What a network emits before the softmax.
-    Logits,
-    /// Logarithms of probabilities.
-    LogProbs,
-    /// Probabilities.
-    Probs,
-}
-
-impl From<Kind> for ScoreKind {
-    fn from(kind: Kind) -> Self {
-        match kind {
-            Kind::Logits => Self::Logits,
-            Kind::LogProbs => Self::LogProbs,
-            Kind::Probs => Self::Probs,
-        }
-    }
+/// Parses a kind of scores by its key.
+fn kind_parser() -> impl TypedValueParser<Value = ScoreKind> {
+    let kinds = ScoreKind::ALL.map(|kind| PossibleValue::new(kind.key()).help(kind.to_string()));
+    PossibleValuesParser::new(kinds).map(|key| key.parse().expect("the key is listed"))
 }
 
 /// The float type of an output file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Dtype {
+pub enum DtypeArg {
     /// 32-bit floats.
     F32,
     /// 64-bit floats.
     F64,
 }
 
-impl From<Dtype> for OutputType {
-    fn from(dtype: Dtype) -> Self {
+impl From<DtypeArg> for OutputType {
+    fn from(dtype: DtypeArg) -> Self {
         match dtype {
-            Dtype::F32 => Self::F32,
-            Dtype::F64 => Self::F64,
+            DtypeArg::F32 => Self::F32,
+            DtypeArg::F64 => Self::F64,
         }
     }
 }
 
-/// How hard to look for hyperparameters.
+/// How hyperparameters are searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SearchEffort {
-    /// Use the given ones.
+    /// Not at all: the given ones are used.
     None,
     /// Successive halving over the paper's grid.
     Quick,
@@ -176,49 +165,41 @@ impl From<SearchEffort> for Effort {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  ordercal demo --out demo-out")]
 pub struct DemoArgs {
-    /// A folder for the data, the models and results.json; made if it is not there
+    /// A folder for the data, the models, results.json and report.html; created if needed
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
 
 /// `fit`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Methods that keep every prediction: auto ts ets diag oi op, and KEY+order of those \
-                        that may change some:\nvs ms-odir dir-odir svs sms platt beta isotonic histogram \
-                        bbq unconstrained auto-free.\nOf a bundle without #SPLIT the split `calib` is taken.\n\n\
-                        Examples:\n  ordercal fit scores.npz#calib -o model.safetensors\n  \
-                        ordercal fit --logits val.npy --labels y.npy --method diag -o m.safetensors\n  \
-                        ordercal fit val.csv --method sms --keep-order --lambda 0.5 -o m.safetensors\n  \
-                        ordercal fit val.npz --method oi --search quick -o m.safetensors"
-)]
+#[command(after_help = help::fit())]
 pub struct FitArgs {
     /// The calibration data.
     #[command(flatten)]
     pub data: DataArgs,
-    /// The method's key [default: the config's, or auto]
+    /// The method's key [default: that of --config, or auto]
     #[arg(long, value_name = "KEY")]
     pub method: Option<String>,
-    /// Project the result onto the order of the scores, for methods that may change predictions
+    /// Project the result onto the order of the scores, so that no prediction changes
     #[arg(long)]
     pub keep_order: bool,
-    /// Units of each hidden layer, as in 100,100 (diag, oi, op, unconstrained)
-    #[arg(long, value_name = "UNITS", value_delimiter = ',')]
+    /// Units of each hidden layer.
+    #[arg(long, help = help::hidden(), value_name = "UNITS", value_delimiter = ',')]
     pub hidden: Option<Vec<usize>>,
     /// The weight of the penalty
     #[arg(long, value_name = "L")]
     pub lambda: Option<f64>,
-    /// Fit on all folds but one, for each, and average the models [default: only with --search: 5, or 3
-    /// from 1000 classes on]
+    /// Fit K models, each on all folds but one, and average them [default: no folds; with --search 5, or
+    /// 3 from 1000 classes on]
     #[arg(long, value_name = "K")]
     pub folds: Option<usize>,
-    /// Spread every label evenly over the folds
+    /// Stratify the folds by label
     #[arg(long)]
     pub stratified: bool,
     /// Choose hyperparameters by cross-validated NLL
     #[arg(long, value_name = "EFFORT", default_value = "none")]
     pub search: SearchEffort,
-    /// Hyperparameters as TOML, with the keys of the method
+    /// Hyperparameters as a TOML file
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Where the model goes
@@ -229,7 +210,7 @@ pub struct FitArgs {
 /// `apply`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Rows are read, calibrated and written chunk by chunk.\n\n\
+    after_help = "Rows are read, calibrated and written in chunks: memory does not grow with the file.\n\n\
                         Examples:\n  ordercal apply m.safetensors scores.npz#test -o probs.npy\n  \
                         ordercal apply m.safetensors new.parquet --as logits --dtype f64 -o out.parquet"
 )]
@@ -239,48 +220,40 @@ pub struct ApplyArgs {
     /// The scores.
     #[command(flatten)]
     pub data: DataArgs,
-    /// Where the calibrated scores go: .npy .npz .csv .csv.gz .parquet .arrow .safetensors
-    #[arg(long, short, value_name = "OUT")]
+    /// Where the calibrated scores go.
+    #[arg(long, help = help::output(), short, value_name = "OUT")]
     pub output: PathBuf,
-    /// What to write
-    #[arg(long = "as", value_name = "KIND", default_value = "probs")]
-    pub output_kind: Kind,
+    /// The kind of scores to write
+    #[arg(long = "as", value_name = "KIND", value_parser = kind_parser(), default_value = "probs")]
+    pub output_kind: ScoreKind,
     /// The float type to write
     #[arg(long, value_name = "TYPE", default_value = "f32")]
-    pub dtype: Dtype,
+    pub dtype: DtypeArg,
 }
 
 /// `evaluate`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Metrics: accuracy top5 nll brier ece mce adaptive_ece classwise_ece \
-                        classwise_ece_sum debiased_ece\nmarginal_ce ks sm_ece.\n\
-                        Of a bundle without #SPLIT the split `test` is taken.\n\
-                        Above 33 million scores the rows are not kept in memory, unless --bootstrap needs them:\n\
-                        metrics that sort rows are then given with a bound on their error.\n\n\
-                        Examples:\n  ordercal evaluate scores.npz#test --model m.safetensors --bootstrap 1000\n  \
-                        ordercal evaluate probs.csv --kind probs --metrics ece,nll --fail-if 'ece>0.02'"
-)]
+#[command(after_help = help::evaluate())]
 pub struct EvaluateArgs {
     /// The test data.
     #[command(flatten)]
     pub data: DataArgs,
-    /// A fitted model to compare; may be given several times
+    /// A fitted model to evaluate; may be repeated
     #[arg(long, value_name = "MODEL")]
     pub model: Vec<PathBuf>,
-    /// Which metrics, separated by commas [default: all]
+    /// Metrics, separated by commas [default: all]
     #[arg(long, value_name = "KEYS", value_delimiter = ',')]
     pub metrics: Option<Vec<String>>,
-    /// How many bins the binned metrics have
+    /// The number of bins of binned metrics
     #[arg(long, value_name = "N", default_value_t = 15)]
     pub bins: usize,
-    /// 95% intervals from this many resamples
+    /// Bootstrap 95% intervals with this many resamples
     #[arg(long, value_name = "B")]
     pub bootstrap: Option<usize>,
-    /// Exit with 1 if this holds for the last model, or for the scores if there is none
+    /// Exit with 1 if this holds for the last model, or for the scores if no model is given
     #[arg(long, value_name = "METRIC>X")]
     pub fail_if: Vec<String>,
-    /// Keep the counts behind the metrics, for `ordercal merge`
+    /// Write the state behind the metrics, for `ordercal merge`
     #[arg(long, value_name = "FILE")]
     pub state_out: Option<PathBuf>,
 }
@@ -293,10 +266,10 @@ pub struct EvaluateArgs {
                         ordercal merge part1.state part2.state"
 )]
 pub struct MergeArgs {
-    /// Files that `evaluate --state-out` wrote
+    /// Files written by `evaluate --state-out`
     #[arg(required = true, value_name = "STATE")]
     pub states: Vec<PathBuf>,
-    /// Write the merged state, to be merged again
+    /// Write the merged state
     #[arg(long, value_name = "FILE")]
     pub state_out: Option<PathBuf>,
 }
@@ -304,7 +277,7 @@ pub struct MergeArgs {
 /// `export`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The file takes `scores` (N x K, 32-bit floats) and gives `probabilities` and `logits`; it is \
+    after_help = "The graph takes `scores` (N x K, 32-bit floats) and gives `probabilities` and `logits`. It is \
                         run on\nsample rows and compared with the model before it is written.\n\n\
                         Example:\n  ordercal export m.safetensors -o m.onnx"
 )]
@@ -314,9 +287,9 @@ pub struct ExportArgs {
     /// Where the ONNX file goes
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
-    /// What the scores will be
-    #[arg(long, value_name = "KIND", default_value = "logits")]
-    pub kind: Kind,
+    /// The kind of the graph's input scores
+    #[arg(long, value_name = "KIND", value_parser = kind_parser(), default_value = "logits")]
+    pub kind: ScoreKind,
 }
 
 /// `inspect`.
@@ -328,7 +301,7 @@ pub struct InspectArgs {
     /// A model, or data as FILE or FILE#SPLIT
     #[arg(value_name = "MODEL|DATA")]
     pub target: OsString,
-    /// What the scores are, where their name does not say it [default: logits]
-    #[arg(long, value_name = "KIND")]
-    pub kind: Option<Kind>,
+    /// The kind of the scores, if their name in the file does not tell it [default: logits]
+    #[arg(long, value_name = "KIND", value_parser = kind_parser())]
+    pub kind: Option<ScoreKind>,
 }

@@ -1,4 +1,4 @@
-//! The method that a command line and a configuration file describe together.
+//! The method described by the command line and a configuration file.
 
 use std::path::Path;
 
@@ -11,10 +11,10 @@ use crate::args::{Common, FitArgs};
 use crate::input::at;
 use ordercal_io::nearest;
 
-/// What is fitted if nobody says.
+/// The method if none is named.
 const DEFAULT_METHOD: &str = "auto";
 
-/// Puts a method together: defaults, then the file, then the flags.
+/// Builds the method: defaults, overridden by the file, overridden by the flags.
 pub fn method(args: &FitArgs, common: &Common) -> Result<Method> {
     let file = args.config.as_deref().map(read).transpose()?;
     let key = key(args, file.as_ref())?;
@@ -24,7 +24,7 @@ pub fn method(args: &FitArgs, common: &Common) -> Result<Method> {
         method = method.keep_order();
     }
     let Value::Object(mut table) = serde_json::to_value(&method)? else {
-        bail!("the method `{key}` cannot be written as a table");
+        bail!("the method `{key}` cannot be serialised");
     };
     let defaults = table.clone();
     if let (Some(path), Some(file)) = (&args.config, file) {
@@ -51,11 +51,11 @@ pub fn method(args: &FitArgs, common: &Common) -> Result<Method> {
     };
     set("--hidden", args.hidden.as_ref().map(|h| json!(h)))?;
     set("--lambda", args.lambda.map(|l| json!(l)))?;
-    // The folds of `auto` are its own; for other methods they are those of the search.
+    // `auto` has folds of its own; for other methods --folds belongs to the search.
     if defaults.contains_key("folds") {
         set("--folds", args.folds.map(|f| json!(f)))?;
     }
-    // Every command takes a seed; a method without chance has no use for it.
+    // Every command has --seed; deterministic methods ignore it.
     if defaults.contains_key("seed") {
         set("--seed", common.seed.map(|s| json!(s)))?;
     }
@@ -64,7 +64,7 @@ pub fn method(args: &FitArgs, common: &Common) -> Result<Method> {
     Ok(method)
 }
 
-/// How hyperparameters are looked for, and what becomes of the folds.
+/// The search for hyperparameters.
 pub fn search(args: &FitArgs, common: &Common) -> Search {
     let mut search = Search::default()
         .with_effort(args.search.into())
@@ -76,12 +76,12 @@ pub fn search(args: &FitArgs, common: &Common) -> Search {
     }
 }
 
-/// The key from the flag or the file; two that differ are a mistake.
+/// The key from the flag or the file; two different keys are an error.
 fn key(args: &FitArgs, file: Option<&Map<String, Value>>) -> Result<String> {
     let configured = file.and_then(|table| table.get("method"));
     let configured = match (configured, &args.config) {
         (Some(Value::String(key)), _) => Some(key.clone()),
-        (Some(_), Some(path)) => return Err(at(path, "`method` must be a text")),
+        (Some(_), Some(path)) => return Err(at(path, "`method` must be a string")),
         _ => None,
     };
     match (&args.method, configured) {
@@ -112,11 +112,11 @@ fn parse(table: &Map<String, Value>) -> Result<Method> {
     })
 }
 
-/// What to say about a key that is no method's.
+/// The error for an unknown key, with the nearest known one.
 pub fn unknown_method(flag: &str, key: &str, error: &ordercal::Error) -> anyhow::Error {
     let all = Method::all();
     match nearest(key, all.iter().map(Method::key)) {
-        // The nearest is the key itself if only what is behind it is wrong.
+        // In an invalid `KEY+order` the nearest key is the key itself.
         Some(near) if near != key => {
             anyhow!("{flag}: there is no method `{key}`; did you mean `{near}`?")
         }
@@ -124,7 +124,7 @@ pub fn unknown_method(flag: &str, key: &str, error: &ordercal::Error) -> anyhow:
     }
 }
 
-/// The method with the seed of the command line, if both have one.
+/// The method with the seed of the command line, if it has a seed.
 pub fn with_seed(method: Method, common: &Common) -> Result<Method> {
     let mut table = serde_json::to_value(&method)?;
     match (common.seed, table.get("seed")) {
@@ -136,7 +136,7 @@ pub fn with_seed(method: Method, common: &Common) -> Result<Method> {
     }
 }
 
-/// Turns serde's list of what would have been right into the one that was probably meant.
+/// Turns serde's list of known fields into a suggestion of the nearest one.
 fn suggest(message: &str) -> Option<String> {
     let rest = message.strip_prefix("unknown field ")?;
     let mut quoted = rest.split('`').skip(1).step_by(2);

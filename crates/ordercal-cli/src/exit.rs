@@ -9,12 +9,12 @@ pub enum Exit {
     Done,
     /// Done, but a threshold that was asked for failed.
     ThresholdFailed,
-    /// Bad usage or bad input; a sentence on stderr says what and where.
+    /// Bad usage or bad input, described by a message on stderr.
     BadInput,
 }
 
 impl Exit {
-    /// What a shell sees after Ctrl-C: 128 plus the number of the signal.
+    /// The exit code after Ctrl-C: 128 plus the number of the signal.
     pub const INTERRUPTED: i32 = 130;
 }
 

@@ -10,7 +10,7 @@ use ordercal_io::nearest;
 /// A condition under which a run counts as failed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FailIf {
-    /// What is compared.
+    /// The metric.
     pub metric: Metric,
     above: bool,
     inclusive: bool,
@@ -37,7 +37,7 @@ impl FailIf {
         })
     }
 
-    /// Whether the condition holds. A value that is not a number fails, because nothing vouches for it.
+    /// Whether the condition holds; NaN and missing values count as failures.
     pub fn fails(&self, values: &BTreeMap<Metric, f64>) -> bool {
         let Some(value) = values.get(&self.metric) else {
             return true;
@@ -52,7 +52,7 @@ impl FailIf {
     }
 }
 
-/// A metric by its key, with a suggestion if there is none.
+/// A metric by its key; the error suggests the nearest one.
 pub fn metric(key: &str) -> Result<Metric> {
     key.parse().map_err(
         |error| match nearest(key, Metric::ALL.iter().map(|m| m.key())) {
@@ -72,7 +72,7 @@ mod tests {
         let fails = |text: &str| FailIf::parse(text).unwrap().fails(&values);
         assert!(fails("ece>0.01") && !fails("ece > 0.02") && fails("ece>=0.02"));
         assert!(fails("accuracy<0.95") && !fails("accuracy<0.9") && fails("accuracy<=0.9"));
-        assert!(fails("nll>1"), "an unknown value vouches for nothing");
+        assert!(fails("nll>1"), "a missing value fails");
         for bad in [
             "", "ece", "ece>", "ece>x", "ecce>0.1", ">0.1", "ece=0.1", "ece>nan",
         ] {

@@ -1,4 +1,4 @@
-//! From what was typed to the data that is meant.
+//! The data that the command line names.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -9,55 +9,54 @@ use ordercal_io::{DataRef, Format, LabelNeed, LoadedData, ReadOptions, RowReader
 
 use crate::args::DataArgs;
 
-/// Data as a command names it.
+/// The files of the data.
 #[derive(Debug)]
-pub enum Input {
-    /// A file or a split of one.
+enum InputFiles {
+    /// One file, or a split of it.
     Single(DataRef),
     /// Scores and labels in two files.
     Pair(PathBuf, PathBuf),
 }
 
-/// An input with what the command line says about its scores.
+/// The data of a command: its files, and the kind and classes that the command line gives.
 #[derive(Debug)]
-pub struct Source {
-    input: Input,
+pub struct DataInput {
+    files: InputFiles,
     kind: Option<ScoreKind>,
     class_names: Option<Vec<String>>,
 }
 
-impl Source {
-    /// Finds out what is meant; of a bundle without a split named, `preferred` is taken.
+impl DataInput {
+    /// Checks the arguments. Of a bundle without a named split, `preferred` is used.
     pub fn resolve(args: &DataArgs, preferred: &str) -> Result<Self> {
-        let kind = args.kind.map(ScoreKind::from);
-        let input = match (&args.data, &args.logits, &args.labels) {
-            // The parser lets this pass: what --labels requires conflicts with what is there.
+        let files = match (&args.data, &args.logits, &args.labels) {
+            // clap accepts this, because DATA conflicts with the --logits that --labels requires.
             (Some(_), _, Some(_)) => {
                 return Err(anyhow!("--labels goes with --logits, not with a DATA file"));
             }
-            (Some(data), ..) => Input::Single(with_split(DataRef::parse(data), preferred)?),
-            (None, Some(scores), Some(labels)) => Input::Pair(scores.clone(), labels.clone()),
+            (Some(data), ..) => InputFiles::Single(with_split(DataRef::parse(data), preferred)?),
+            (None, Some(scores), Some(labels)) => InputFiles::Pair(scores.clone(), labels.clone()),
             (None, Some(scores), None) => {
-                Input::Single(with_split(DataRef::parse(scores), preferred)?)
+                InputFiles::Single(with_split(DataRef::parse(scores), preferred)?)
             }
             (None, None, _) => return Err(anyhow!("no data was given; name a file, or --logits")),
         };
         Ok(Self {
-            input,
-            kind,
+            files,
+            kind: args.kind,
             class_names: None,
         })
     }
 
     /// The file with the scores.
     pub fn path(&self) -> &Path {
-        match &self.input {
-            Input::Single(data) => data.path(),
-            Input::Pair(scores, _) => scores,
+        match &self.files {
+            InputFiles::Single(data) => data.path(),
+            InputFiles::Pair(scores, _) => scores,
         }
     }
 
-    /// Labels that are names are looked up among these, the classes of a model.
+    /// Sets the class names among which labels that are names are looked up.
     #[must_use]
     pub fn with_class_names(self, class_names: Option<Vec<String>>) -> Self {
         Self {
@@ -66,30 +65,30 @@ impl Source {
         }
     }
 
-    /// Scores and labels, whole.
+    /// Reads all scores and labels.
     pub fn load(&self) -> Result<LoadedData> {
-        let options = self.options(LabelNeed::Required);
-        Ok(match &self.input {
-            Input::Single(data) => LoadedData::read(data, options)?,
-            Input::Pair(scores, labels) => LoadedData::read_pair(scores, labels, options)?,
-        })
+        self.load_with(LabelNeed::Required)
     }
 
-    /// Scores, whole; nobody asks for their labels.
+    /// Reads all scores.
     pub fn load_scores(&self) -> Result<LoadedData> {
-        let options = self.options(LabelNeed::Ignored);
-        Ok(match &self.input {
-            Input::Single(data) => LoadedData::read(data, options)?,
-            Input::Pair(scores, labels) => LoadedData::read_pair(scores, labels, options)?,
+        self.load_with(LabelNeed::Ignored)
+    }
+
+    fn load_with(&self, labels: LabelNeed) -> Result<LoadedData> {
+        let options = self.options(labels);
+        Ok(match &self.files {
+            InputFiles::Single(data) => LoadedData::read(data, options)?,
+            InputFiles::Pair(scores, labels) => LoadedData::read_pair(scores, labels, options)?,
         })
     }
 
-    /// Scores, chunk by chunk, with labels if they are needed.
+    /// Opens the data to be read in chunks.
     pub fn open(&self, labels: LabelNeed) -> Result<RowReader> {
         let options = self.options(labels);
-        Ok(match &self.input {
-            Input::Single(data) => RowReader::open(data, options)?,
-            Input::Pair(scores, labels) => RowReader::open_pair(scores, labels, options)?,
+        Ok(match &self.files {
+            InputFiles::Single(data) => RowReader::open(data, options)?,
+            InputFiles::Pair(scores, labels) => RowReader::open_pair(scores, labels, options)?,
         })
     }
 
@@ -116,7 +115,7 @@ fn with_split(data: DataRef, preferred: &str) -> Result<DataRef> {
     })
 }
 
-/// An error with the file that it is about; messages of the file library name theirs already.
+/// An error about a file; errors of `ordercal_io` name their file already.
 pub fn at(path: &Path, error: impl Display) -> Error {
     anyhow!("{}: {error}", path.display())
 }

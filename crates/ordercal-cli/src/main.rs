@@ -5,12 +5,15 @@ mod commands;
 mod config;
 mod exit;
 mod fail_if;
+mod help;
 mod input;
 mod measure;
 mod models;
 mod printer;
 mod stream;
 mod verdict;
+
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
 use clap::Parser;
@@ -25,16 +28,28 @@ fn main() -> Exit {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
     };
-    run(&cli).unwrap_or_else(|error| {
+    let outcome = run(&cli);
+    if INTERRUPTED.load(Ordering::SeqCst) {
+        // What is missing now, the handler has removed: it ends the process, and its exit code counts.
+        loop {
+            std::thread::park();
+        }
+    }
+    outcome.unwrap_or_else(|error| {
         printer::error(error);
         Exit::BadInput
     })
 }
 
+/// Whether Ctrl-C was pressed.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
 fn run(cli: &Cli) -> Result<Exit> {
-    // Where the work would stop on its own is not soon enough: files in the making are removed here.
+    // Ctrl-C ends the process at once, in the middle of any fit; unfinished files are removed first.
     ctrlc::set_handler(|| {
+        INTERRUPTED.store(true, Ordering::SeqCst);
         ordercal_io::discard_pending();
+        commands::demo::remove_temporary_folder();
         std::process::exit(Exit::INTERRUPTED);
     })
     .context("cannot listen for Ctrl-C")?;
@@ -60,7 +75,7 @@ fn run(cli: &Cli) -> Result<Exit> {
     }
 }
 
-/// Help and version as they are; anything else as one sentence.
+/// Prints help and version unchanged, and anything else as an error of one sentence.
 fn refuse(error: &clap::Error) -> Exit {
     let rendered = error.render().to_string();
     match error.kind() {

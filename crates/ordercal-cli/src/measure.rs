@@ -1,54 +1,53 @@
-//! Metrics of scores and of what models make of them.
+//! Metrics of scores and of models' probabilities, as tables and JSON.
 
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use ordercal::compare::{Measures, changed_predictions, predictions};
-use ordercal::metrics::{Metric, MetricOptions, MetricState, Predictions, bootstrap, evaluate};
+use ordercal::compare::{self, Measured, Measures, changed_predictions};
+use ordercal::metrics::{Metric, MetricOptions, MetricState, Predictions};
+use ordercal::models::UncalibratedModel;
 use ordercal::{Dataset, Model, ScoreKind};
 use serde_json::{Map, Value, json};
 
 use crate::printer;
 use crate::verdict::Gap;
 
-/// Only what the verdict needs.
-pub fn headline() -> Measures {
-    Measures {
-        metrics: vec![Metric::Ece],
-        options: MetricOptions::default(),
-        bootstrap: None,
-    }
-}
-
-/// The metrics to compute: those to report, and the one that the verdict is about.
-fn computed(measures: &Measures) -> Vec<Metric> {
-    let mut metrics = measures.metrics.clone();
-    if !metrics.contains(&Metric::Ece) {
-        metrics.push(Metric::Ece);
-    }
-    metrics
-}
-
-/// How good one set of probabilities is.
+/// The metrics of one set of probabilities.
 #[derive(Debug, Clone)]
-pub struct Measured {
+pub struct Evaluation {
     /// `uncalibrated`, or the model's name.
     pub name: String,
     /// N.
     pub rows: usize,
-    /// Every metric that was computed.
+    /// The metrics.
     pub values: BTreeMap<Metric, f64>,
-    /// How far a value may be from the exact one, where it is not exact.
+    /// Error bounds of the metrics that are not exact.
     pub bounds: BTreeMap<Metric, f64>,
-    /// 95% intervals, if they were asked for.
+    /// Bootstrap intervals, if requested.
     pub intervals: BTreeMap<Metric, [f64; 2]>,
-    /// How many predictions differ from those of the scores.
-    pub changed: usize,
+    /// The number of predictions that differ from those of the scores.
+    pub changed: u64,
     /// How far confidence is from accuracy.
     pub gap: Gap,
 }
 
-impl Measured {
+impl Evaluation {
+    /// The evaluation of rows in memory.
+    pub fn new(name: &str, rows: usize, measured: &Measured) -> Self {
+        let intervals = measured.intervals.iter();
+        Self {
+            name: name.to_owned(),
+            rows,
+            values: measured.metrics.clone(),
+            bounds: BTreeMap::new(),
+            intervals: intervals
+                .map(|(metric, found)| (*metric, [found.lower, found.upper]))
+                .collect(),
+            changed: measured.changed_predictions,
+            gap: Gap::of(&measured.reliability),
+        }
+    }
+
     /// As in `evaluate --json`.
     pub fn to_json(&self, metrics: &[Metric]) -> Value {
         let pick = |value: &dyn Fn(Metric) -> Option<Value>| -> Map<String, Value> {
@@ -68,72 +67,52 @@ impl Measured {
     }
 }
 
-/// Scores and models measured on rows that are in memory.
-pub fn measure_whole(
+/// Evaluates the scores and the models on rows in memory.
+pub fn evaluate_in_memory(
     data: &Dataset<'_>,
     models: &[(String, &Model)],
-    plan: &Measures,
-) -> Result<Vec<Measured>> {
-    let mut rows = vec![measure("uncalibrated", &Predictions::from(data), 0, plan)?];
-    for (name, model) in models {
-        let probs = model.apply::<f64>(data.scores(), ScoreKind::Probs)?;
-        let predictions = predictions(probs.view(), data)?;
-        let changed = changed_predictions(data, probs.view());
-        rows.push(measure(name, &predictions, changed, plan)?);
-    }
-    Ok(rows)
+    measures: &Measures,
+) -> Result<Vec<Evaluation>> {
+    let scores = Model::from(UncalibratedModel::new(data.classes())?);
+    let models = models.iter().map(|(name, model)| (name.as_str(), *model));
+    let all = std::iter::once(("uncalibrated", &scores)).chain(models);
+    let evaluate = |(name, model): (&str, &Model)| {
+        let measured = compare::measure(model, data, measures)?;
+        Ok(Evaluation::new(name, data.rows(), &measured))
+    };
+    all.map(evaluate).collect()
 }
 
-/// The state of scores, or of what a model makes of them.
+/// Calls `work` with the predictions of a model, or of the scores themselves, and with the number of
+/// predictions that the model changed.
+pub fn with_predictions<T>(
+    data: &Dataset<'_>,
+    model: Option<&Model>,
+    work: impl FnOnce(&Predictions<'_>, usize) -> ordercal::Result<T>,
+) -> ordercal::Result<T> {
+    let Some(model) = model else {
+        return work(&Predictions::from(data), 0);
+    };
+    let probs = model.apply::<f64>(data.scores(), ScoreKind::Probs)?;
+    let changed = changed_predictions(data, probs.view());
+    work(&compare::predictions(probs.view(), data)?, changed)
+}
+
+/// The state of the scores, or of a model's probabilities.
 pub fn state_of(
     data: &Dataset<'_>,
     model: Option<&Model>,
     options: &MetricOptions,
 ) -> ordercal::Result<MetricState> {
     let mut state = MetricState::new(data.classes(), options.clone())?;
-    match model {
-        None => state.update(&Predictions::from(data))?,
-        Some(model) => {
-            let probs = model.apply::<f64>(data.scores(), ScoreKind::Probs)?;
-            state.update(&predictions(probs.view(), data)?)?;
-        }
-    }
+    with_predictions(data, model, |predictions, _| state.update(predictions))?;
     Ok(state)
 }
 
-fn measure(
-    name: &str,
-    predictions: &Predictions<'_>,
-    changed: usize,
-    plan: &Measures,
-) -> Result<Measured> {
-    let metrics = computed(plan);
-    let values = evaluate(predictions, &metrics, &plan.options)?;
-    let mut intervals = BTreeMap::new();
-    if let Some(how) = &plan.bootstrap {
-        for (metric, found) in bootstrap(predictions, &metrics, &plan.options, how)? {
-            intervals.insert(metric, [found.lower, found.upper]);
-        }
-    }
-    let gap = Gap::new(
-        values[&Metric::Ece],
-        &predictions.row_stats(),
-        predictions.weights(),
-    );
-    Ok(Measured {
-        name: name.to_owned(),
-        rows: predictions.rows(),
-        values,
-        bounds: BTreeMap::new(),
-        intervals,
-        changed,
-        gap,
-    })
-}
-
-/// Tables with a metric in every row and what was measured side by side, as many as 80 columns hold.
-pub fn tables(rows: &[Measured], metrics: &[Metric]) -> String {
-    let Some((first, rest)) = rows.split_first() else {
+/// Tables with a row for each metric and a column for each evaluation, as many as 80 characters hold. The
+/// first evaluation is repeated in every table.
+pub fn tables(evaluations: &[Evaluation], metrics: &[Metric]) -> String {
+    let Some((first, rest)) = evaluations.split_first() else {
         return String::new();
     };
     let at_once = match (first.intervals.is_empty(), first.bounds.is_empty()) {
@@ -141,13 +120,13 @@ pub fn tables(rows: &[Measured], metrics: &[Metric]) -> String {
         (true, false) => 3,
         (false, _) => 2,
     };
-    let groups: Vec<&[Measured]> = if rest.is_empty() {
+    let groups: Vec<&[Evaluation]> = if rest.is_empty() {
         vec![rest]
     } else {
         rest.chunks(at_once).collect()
     };
     let tables = groups.into_iter().map(|group| {
-        let columns: Vec<&Measured> = std::iter::once(first).chain(group).collect();
+        let columns: Vec<&Evaluation> = std::iter::once(first).chain(group).collect();
         let mut header = vec![String::new()];
         header.extend(columns.iter().map(|c| shorten(&c.name)));
         let mut lines: Vec<Vec<String>> = metrics
@@ -168,20 +147,20 @@ pub fn tables(rows: &[Measured], metrics: &[Metric]) -> String {
     tables.collect::<Vec<_>>().join("\n")
 }
 
-fn cell(measured: &Measured, metric: Metric) -> String {
-    let value = measured.values.get(&metric).copied().unwrap_or(f64::NAN);
-    if let Some([low, high]) = measured.intervals.get(&metric) {
+fn cell(evaluation: &Evaluation, metric: Metric) -> String {
+    let value = evaluation.values.get(&metric).copied().unwrap_or(f64::NAN);
+    if let Some([low, high]) = evaluation.intervals.get(&metric) {
         return format!("{value:.4} ({low:.3}–{high:.3})");
     }
-    match measured.bounds.get(&metric) {
-        // A bound for the worst case says nothing if it is larger than the value.
+    match evaluation.bounds.get(&metric) {
+        // A worst-case bound above the value itself would tell nothing.
         Some(bound) if *bound > value => format!("≈ {value:.4}"),
         Some(bound) => format!("{value:.4} ± {bound:.4}"),
         None => format!("{value:.4}"),
     }
 }
 
-/// A name that leaves room for others; its end tells models apart.
+/// Long names keep their ends, which tell models apart.
 fn shorten(name: &str) -> String {
     const LONGEST: usize = 16;
     let count = name.chars().count();

@@ -1,4 +1,4 @@
-//! Models from files, by names that tell them apart.
+//! Models from files, with distinct names.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use ordercal::Model;
 use ordercal_io::SavedModel;
 
-/// Models by the names of their files, or by their whole paths where those are the same.
+/// Loads models and names them by their files, or by their paths where file names repeat.
 pub fn load_models(paths: &[PathBuf]) -> Result<Vec<(String, SavedModel)>> {
     let stem = |path: &PathBuf| {
         let stem = path.file_stem().unwrap_or(path.as_os_str());
@@ -27,7 +27,7 @@ pub fn load_models(paths: &[PathBuf]) -> Result<Vec<(String, SavedModel)>> {
     named.collect()
 }
 
-/// Refuses a model that was fitted for another number of classes than the data has.
+/// Refuses a model that was fitted for another number of classes.
 pub fn check_classes(model: (&Path, &Model), data: (&Path, usize)) -> Result<()> {
     let (have, need) = (data.1, model.1.classes());
     if have != need {

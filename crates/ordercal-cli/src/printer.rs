@@ -1,10 +1,11 @@
-//! Where results go: words and tables for people, or one JSON object for programs.
+//! Output: text and tables for people, or one JSON object for programs.
 
 use std::fmt::Display;
 use std::io::{self, Write};
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, TableComponent, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use ordercal_report::wrap;
 use serde_json::Value;
 
 use crate::args::Common;
@@ -12,7 +13,7 @@ use crate::args::Common;
 /// The widest line of a table.
 const WIDTH: u16 = 80;
 
-/// Prints what a command found.
+/// Prints the results of a command.
 #[derive(Debug, Clone, Copy)]
 pub struct Printer {
     json: bool,
@@ -20,7 +21,7 @@ pub struct Printer {
 }
 
 impl Printer {
-    /// A printer as the flags ask for.
+    /// A printer that follows `--json` and `--quiet`.
     pub fn new(common: &Common) -> Self {
         Self {
             json: common.json,
@@ -28,28 +29,28 @@ impl Printer {
         }
     }
 
-    /// A line that is the result; only `--json` replaces it.
+    /// Prints a result; `--json` suppresses it.
     pub fn result(self, line: impl Display) {
         if !self.json {
             say(io::stdout(), line);
         }
     }
 
-    /// A line that helps to understand; `--quiet` and `--json` leave it out. Long ones are wrapped.
+    /// Prints a remark, with long lines wrapped; `--quiet` and `--json` suppress it.
     pub fn remark(self, line: impl Display) {
         if !self.json && !self.quiet {
-            say(io::stdout(), wrap(&line.to_string()));
+            say(io::stdout(), wrap(&line.to_string(), 3));
         }
     }
 
-    /// The object that `--json` asks for.
+    /// Prints the object of `--json`.
     pub fn json(self, value: &Value) {
         if self.json {
             say(io::stdout(), value);
         }
     }
 
-    /// A bar on stderr, if that is a terminal and nobody asked for silence.
+    /// A progress bar on stderr; hidden unless stderr is a terminal, and by `--quiet` and `--json`.
     pub fn progress(self, of: u64, what: impl Into<String>) -> ProgressBar {
         let bar = ProgressBar::new(of);
         if self.json || self.quiet {
@@ -64,44 +65,20 @@ impl Printer {
     }
 }
 
-/// One sentence on stderr.
+/// Prints an error on stderr, in one line.
 pub fn error(message: impl Display) {
     let message = message.to_string().replace(['\n', '\r'], " ");
     say(io::stderr(), format_args!("error: {message}"));
 }
 
-/// Text that is a whole: help, completions.
+/// Prints a longer text: help, completions.
 pub fn text(text: impl Display) {
     say(io::stdout(), text.to_string().trim_end());
 }
 
-/// Prints a line. A reader that went away, as `head` does, is no reason to fail.
+/// Prints a line. A closed pipe, as behind `| head`, is not an error.
 fn say(mut to: impl Write, line: impl Display) {
     let _ = writeln!(to, "{line}");
-}
-
-/// Breaks lines at spaces so that they fit; what follows is indented.
-fn wrap(text: &str) -> String {
-    let mut wrapped = String::new();
-    for (place, line) in text.split('\n').enumerate() {
-        if place > 0 {
-            wrapped.push('\n');
-        }
-        let mut width = 0;
-        for (place, word) in line.split(' ').enumerate() {
-            let length = word.chars().count();
-            if place > 0 && width + 1 + length > usize::from(WIDTH) {
-                wrapped.push_str("\n   ");
-                width = 3;
-            } else if place > 0 {
-                wrapped.push(' ');
-                width += 1;
-            }
-            wrapped.push_str(word);
-            width += length;
-        }
-    }
-    wrapped
 }
 
 /// A table whose first column holds names and whose others hold numbers.
@@ -113,7 +90,7 @@ pub fn table(header: Vec<String>, rows: Vec<Vec<String>>) -> String {
         .set_width(WIDTH)
         .set_header(header)
         .add_rows(rows);
-    // Lines around the header and at the end, none between the rows.
+    // Horizontal lines around the header and at the end only.
     for part in [
         TableComponent::HorizontalLines,
         TableComponent::MiddleIntersections,
@@ -126,25 +103,4 @@ pub fn table(header: Vec<String>, rows: Vec<Vec<String>>) -> String {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table.to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_lines_are_wrapped_and_short_ones_are_left_alone() {
-        assert_eq!(wrap("\na b  c"), "\na b  c");
-        let long = format!("1. {}", "word ".repeat(30));
-        let wrapped = wrap(&long);
-        assert!(
-            wrapped.lines().all(|line| line.chars().count() <= 80),
-            "{wrapped}"
-        );
-        assert_eq!(wrapped.lines().count(), 2);
-        assert_eq!(wrapped.split_whitespace().count(), 31);
-        // A word that is too long stays whole.
-        let path = "x".repeat(100);
-        assert_eq!(wrap(&path), path);
-    }
 }

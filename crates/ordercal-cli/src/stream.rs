@@ -1,63 +1,64 @@
-//! Metrics of more rows than should be in memory at once: one pass, chunk by chunk.
+//! Metrics of files that are too large for memory: one pass, chunk by chunk.
+
+use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
 use indicatif::ProgressBar;
-use ordercal::compare::{Measures, changed_predictions, predictions};
-use ordercal::metrics::{Metric, MetricState, Predictions};
-use ordercal::{Dataset, Model, ScoreKind};
+use ordercal::compare::Measures;
+use ordercal::metrics::{Metric, MetricState};
+use ordercal::{Dataset, Model};
 use ordercal_io::RowReader;
 
-use crate::measure::Measured;
+use crate::measure::{Evaluation, with_predictions};
 use crate::verdict::Gap;
 
-/// Above this many scores, rows are not kept: 25,000 × 1000 still are, and then take about 400 MB.
-const KEPT_CELLS: usize = 1 << 25;
+/// Files with more scores (rows × classes) are streamed. 25,000 × 1000 scores still are in memory, and take
+/// about 400 MB.
+const MAX_SCORES_IN_MEMORY: usize = 1 << 25;
 
-/// Whether the rows of a file are too many to be kept.
+/// Whether a file has too many scores to be in memory.
 pub fn is_large(rows: usize, classes: usize) -> bool {
-    rows.saturating_mul(classes) > KEPT_CELLS
+    rows.saturating_mul(classes) > MAX_SCORES_IN_MEMORY
 }
 
-/// What one pass over a file gave.
+/// The results of one pass over a file.
 pub struct Streamed {
     /// N.
     pub rows: usize,
     /// The scores themselves and each of the models.
-    pub measured: Vec<Measured>,
+    pub evaluations: Vec<Evaluation>,
     /// The state of the last of them, as [`state_of`](crate::measure::state_of) makes it.
     pub state: MetricState,
 }
 
-/// Measures the scores and models on all rows of a reader, without intervals.
-pub fn measure_stream(
+/// Evaluates the scores and the models on all rows of a reader, without intervals.
+pub fn evaluate_stream(
     reader: RowReader,
     models: &[(String, &Model)],
-    plan: &Measures,
+    measures: &Measures,
     keep_state: bool,
     bar: &ProgressBar,
 ) -> Result<Streamed> {
-    let classes = reader.classes();
-    let empty = MetricState::new(classes, plan.options.clone())?;
+    let empty = MetricState::new(reader.classes(), measures.options.clone())?;
     let mut state = empty.clone();
-    let new = if plan.metrics.contains(&Metric::MarginalCe) {
+    let new = if measures.metrics.contains(&Metric::MarginalCe) {
         empty.with_marginal()?
     } else {
         empty
     };
-    let mut runs = vec![Run::new("uncalibrated", None, &new)];
-    runs.extend(
-        models
-            .iter()
-            .map(|(name, model)| Run::new(name, Some(model), &new)),
-    );
-    let last = runs.len() - 1;
+    let mut accumulators = vec![Accumulator::new("uncalibrated", None, &new)];
+    let of_models = models
+        .iter()
+        .map(|(name, model)| Accumulator::new(name, Some(model), &new));
+    accumulators.extend(of_models);
+    let last = accumulators.len() - 1;
     let mut rows = 0;
     for chunk in reader {
         let chunk = chunk?;
         let data = chunk.dataset()?;
-        for (place, run) in runs.iter_mut().enumerate() {
+        for (place, accumulator) in accumulators.iter_mut().enumerate() {
             let also = (keep_state && place == last).then_some(&mut state);
-            run.add(&data, also)?;
+            accumulator.add(&data, also).map_err(|e| chunk.locate(e))?;
         }
         rows += chunk.len();
         bar.set_position(rows as u64);
@@ -65,23 +66,23 @@ pub fn measure_stream(
     if rows == 0 {
         bail!("there are no rows to evaluate");
     }
-    let measured = runs.into_iter().map(|run| run.finish(plan, rows));
+    let evaluations = accumulators.into_iter().map(|a| a.finish(measures, rows));
     Ok(Streamed {
         rows,
-        measured: measured.collect::<Result<_>>()?,
+        evaluations: evaluations.collect::<Result<_>>()?,
         state,
     })
 }
 
-/// The scores or one model, half way through the file.
-struct Run<'a> {
+/// The metrics of the scores, or of one model, on the rows read so far.
+struct Accumulator<'a> {
     name: String,
     model: Option<&'a Model>,
     state: MetricState,
     changed: usize,
 }
 
-impl<'a> Run<'a> {
+impl<'a> Accumulator<'a> {
     fn new(name: &str, model: Option<&'a Model>, state: &MetricState) -> Self {
         Self {
             name: name.to_owned(),
@@ -92,38 +93,36 @@ impl<'a> Run<'a> {
     }
 
     fn add(&mut self, data: &Dataset<'_>, also: Option<&mut MetricState>) -> ordercal::Result<()> {
-        let probs = match self.model {
-            Some(model) => Some(model.apply::<f64>(data.scores(), ScoreKind::Probs)?),
-            None => None,
-        };
-        let batch = match &probs {
-            Some(probs) => {
-                self.changed += changed_predictions(data, probs.view());
-                predictions(probs.view(), data)?
-            }
-            None => Predictions::from(data),
-        };
-        self.state.update(&batch)?;
-        also.map_or(Ok(()), |state| state.update(&batch))
+        with_predictions(data, self.model, |batch, changed| {
+            self.changed += changed;
+            self.state.update(batch)?;
+            also.map_or(Ok(()), |state| state.update(batch))
+        })
     }
 
-    fn finish(self, plan: &Measures, rows: usize) -> Result<Measured> {
+    fn finish(self, measures: &Measures, rows: usize) -> Result<Evaluation> {
         let found = self.state.finalize()?;
+        let (mut values, mut bounds) = (BTreeMap::new(), BTreeMap::new());
+        for &metric in &measures.metrics {
+            let Some(estimate) = found.get(&metric) else {
+                bail!("{metric} needs all rows in memory, but the file is too large");
+            };
+            values.insert(metric, estimate.value);
+            if estimate.error_bound > 0.0 {
+                bounds.insert(metric, estimate.error_bound);
+            }
+        }
         let gap = Gap {
             ece: found[&Metric::Ece].value,
             excess: self.state.mean_confidence()? - found[&Metric::Accuracy].value,
         };
-        let shown = || found.iter().filter(|(m, _)| plan.metrics.contains(m));
-        Ok(Measured {
+        Ok(Evaluation {
             name: self.name,
             rows,
-            values: shown().map(|(m, e)| (*m, e.value)).collect(),
-            bounds: shown()
-                .filter(|(_, e)| e.error_bound > 0.0)
-                .map(|(m, e)| (*m, e.error_bound))
-                .collect(),
-            intervals: Default::default(),
-            changed: self.changed,
+            values,
+            bounds,
+            intervals: BTreeMap::new(),
+            changed: self.changed as u64,
             gap,
         })
     }
@@ -132,14 +131,24 @@ impl<'a> Run<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::{measure_whole, state_of};
+    use crate::measure::{evaluate_in_memory, state_of};
     use ordercal::Method;
     use ordercal::metrics::MetricOptions;
     use ordercal_io::{DataRef, LabelNeed, LoadedData, ReadOptions};
 
+    fn all_metrics() -> Measures {
+        Measures {
+            metrics: Metric::ALL.to_vec(),
+            options: MetricOptions::default(),
+            bootstrap: None,
+            intervals: true,
+            keep_resamples: false,
+        }
+    }
+
     #[test]
     fn one_pass_gives_what_the_rows_in_memory_give() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../demo/letters.npz");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/demo/letters.npz");
         let data = DataRef::new(path).with_split("test");
         let options = ReadOptions::default().with_labels(LabelNeed::Required);
         let loaded = LoadedData::read(&data, options.clone()).unwrap();
@@ -148,22 +157,19 @@ mod tests {
             .map(|key| Method::from_key(key).unwrap().fit(&whole).unwrap().model)
             .into();
         let models: Vec<(String, &Model)> = models.iter().map(|m| ("m".to_owned(), m)).collect();
-        let plan = Measures {
-            metrics: Metric::ALL.to_vec(),
-            options: MetricOptions::default(),
-            bootstrap: None,
-        };
-        let expected = measure_whole(&whole, &models, &plan).unwrap();
+        let measures = all_metrics();
+        let expected = evaluate_in_memory(&whole, &models, &measures).unwrap();
         assert!(expected[2].changed > 0, "vs should change some");
 
         let reader = RowReader::open(&data, options.with_chunk_rows(700)).unwrap();
         let bar = ProgressBar::hidden();
-        let found = measure_stream(reader, &models, &plan, true, &bar).unwrap();
+        let found = evaluate_stream(reader, &models, &measures, true, &bar).unwrap();
         assert_eq!(found.rows, whole.rows());
-        let state = state_of(&whole, Some(models[1].1), &plan.options).unwrap();
+        let state = state_of(&whole, Some(models[1].1), &measures.options).unwrap();
         assert_eq!(found.state.to_bytes(), state.to_bytes());
-        for (found, expected) in found.measured.iter().zip(&expected) {
+        for (found, expected) in found.evaluations.iter().zip(&expected) {
             assert_eq!(found.changed, expected.changed);
+            assert!((found.gap.ece - expected.gap.ece).abs() < 1e-12);
             assert!((found.gap.excess - expected.gap.excess).abs() < 1e-12);
             assert_eq!(found.values.len(), Metric::ALL.len());
             for (metric, value) in &found.values {
@@ -171,6 +177,37 @@ mod tests {
                 let distance = (value - expected.values[metric]).abs();
                 assert!(distance <= bound + 1e-12, "{metric}: {distance} > {bound}");
             }
+        }
+    }
+
+    #[test]
+    fn errors_name_the_row_of_the_file_whatever_its_chunk() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("d.csv");
+        let error_of = |bad: &str| {
+            let mut text = String::from("label,logit_0,logit_1,weight\n");
+            for row in 0..100 {
+                text.push_str(if row == 57 { bad } else { "0,1.0,0.5,1\n" });
+            }
+            std::fs::write(&path, text).unwrap();
+            let options = ReadOptions::default().with_labels(LabelNeed::Required);
+            let reader = RowReader::open(&DataRef::new(&path), options.with_chunk_rows(10));
+            let bar = ProgressBar::hidden();
+            let streamed = evaluate_stream(reader.unwrap(), &[], &all_metrics(), false, &bar);
+            streamed.map(|_| ()).unwrap_err().to_string()
+        };
+        for bad in [
+            "0,1.0,0.5,1e-30\n",
+            "0,1.0,0.5,-1\n",
+            "7,1.0,0.5,1\n",
+            "0,inf,0.5,1\n",
+            "0,1.0,nan,1\n",
+        ] {
+            let error = error_of(bad);
+            assert!(
+                error.contains("row 57") && error.contains("d.csv"),
+                "{error}"
+            );
         }
     }
 }

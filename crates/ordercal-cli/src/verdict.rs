@@ -1,32 +1,28 @@
-//! What the numbers mean, in one sentence.
+//! The result of an evaluation in one sentence.
 
-use ordercal::metrics::RowStat;
+use ordercal::metrics::Reliability;
 
 /// How far confidence is from accuracy.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gap {
-    /// The calibration error of the predicted class.
+    /// The expected calibration error.
     pub ece: f64,
     /// Mean confidence minus accuracy.
     pub excess: f64,
 }
 
 impl Gap {
-    /// The gap of rows with a known calibration error.
-    pub fn new(ece: f64, stats: &[RowStat], weights: Option<&[f64]>) -> Self {
-        let weight = |row: usize| weights.map_or(1.0, |w| w[row]);
-        let (mut sum, mut total) = (0.0, 0.0);
-        for (row, stat) in stats.iter().enumerate() {
-            sum += weight(row) * (stat.confidence - f64::from(u8::from(stat.hit())));
-            total += weight(row);
-        }
+    /// The gap over equal-width bins of the predicted class.
+    pub fn of(diagram: &Reliability) -> Self {
+        let bins = diagram.bins.iter();
+        let gaps = bins.filter_map(|bin| Some(bin.share * bin.filled?.gap));
         Self {
-            ece,
-            excess: sum / total,
+            ece: diagram.error(),
+            excess: gaps.sum(),
         }
     }
 
-    /// As in "5.1 points too high". Errors that go both ways are not called high or low.
+    /// As in "5.1 points too high"; neither high nor low if errors of both signs cancel.
     fn in_words(self) -> String {
         let points = points(self.ece);
         if self.excess.abs() < self.ece / 2.0 {
@@ -43,7 +39,7 @@ fn points(share: f64) -> String {
     format!("{:.1}", 100.0 * share)
 }
 
-/// A sentence about scores alone.
+/// A sentence about the scores alone.
 pub fn alone(gap: Gap, interval: Option<[f64; 2]>) -> String {
     format!("confidence is {}{}", gap.in_words(), spread(interval))
 }
@@ -53,7 +49,7 @@ pub fn compared(
     before: Gap,
     after: Gap,
     interval: Option<[f64; 2]>,
-    changed: usize,
+    changed: u64,
     rows: usize,
 ) -> String {
     format!(
@@ -71,7 +67,7 @@ fn spread(interval: Option<[f64; 2]>) -> String {
     })
 }
 
-fn changes(changed: usize, rows: usize) -> String {
+fn changes(changed: u64, rows: usize) -> String {
     match changed {
         0 => "no prediction changed".to_owned(),
         1 => format!("1 of {rows} predictions changed"),

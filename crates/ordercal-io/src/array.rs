@@ -288,8 +288,8 @@ fn fortran_positions(shape: &[usize]) -> impl Iterator<Item = usize> + use<> {
 /// The product of the other dimensions must fit, too, if one dimension is 0: code elsewhere computes it.
 pub(crate) fn byte_count(shape: &[usize], dtype: ElementType) -> Option<usize> {
     let product = |least: usize| {
-        let extents = shape.iter().map(|&extent| extent.max(least));
-        extents.fold(Some(dtype.size()), |size, extent| size?.checked_mul(extent))
+        let mut extents = shape.iter().map(|&extent| extent.max(least));
+        extents.try_fold(dtype.size(), |size: usize, extent| size.checked_mul(extent))
     };
     product(1).and(product(0))
 }

@@ -76,7 +76,7 @@ pub use error::{Error, Result};
 pub use formats::{Format, readable_endings, writable_endings};
 pub use inspect::{Contents, SetInfo, inspect};
 pub use loaded::{LoadedData, load, load_pair};
-pub use model_file::{FORMAT_VERSION, SavedModel};
+pub use model_file::{ClassType, FORMAT_VERSION, SavedModel};
 pub use nearest::nearest;
 pub use reader::{LabelNeed, ReadOptions, RowReader};
 pub use row_chunk::{RowChunk, ScoreMatrix};

@@ -1,29 +1,58 @@
 //! Fitted models as safetensors files.
 //!
-//! The tensors are the model's arrays. The header's metadata has the rest: `format`, `version` and `classes` as
-//! text, and as JSON `method` (with its hyperparameters), `model` (all settings that are not arrays), `report` and,
-//! if they are known, `class_names`. Keys are sorted and there is no time stamp, so that the same fit gives the
-//! same bytes.
+//! The tensors are the model's arrays. The header's metadata has the rest: `format`, `version`, `classes` and `checksum`
+//! as text, and as JSON `method` (with its hyperparameters), `model` (all settings that are not arrays), `report` and,
+//! if they are known, `kind` (of the scores it was fitted to), `class_names` and `class_type` (what the names are, if not
+//! text). Keys are sorted and there is no time stamp, so that the same fit gives the same bytes.
+//!
+//! The checksum is the SHA-256 of the whole file with zeros in the checksum's own place. Version 1 of the format
+//! had neither checksum nor kind; its files are still read.
 
 use std::path::Path;
 
 use ::safetensors::SafeTensors;
 use ::safetensors::tensor::{Dtype, TensorView};
 use ordercal::models::{ModelParts, TensorValues};
-use ordercal::{FitReport, Method, Model};
-use serde::Serialize;
+use ordercal::{FitReport, Method, Model, ScoreKind};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
 
 use crate::atomic::write_atomically;
 use crate::error::{Error, Result, clean};
 use crate::safetensors::Safetensors;
 
 /// The version of the format that this code writes, and the newest it reads.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
+
+/// The first version that has a checksum.
+const CHECKED_VERSION: u32 = 2;
+
+/// Hexadecimal digits of a checksum.
+const DIGITS: usize = 64;
+
+/// What stands before the digits in the header.
+const CHECKSUM: &[u8] = b"\"checksum\":\"";
 
 /// The value of `format` by which a model is recognised.
 const FORMAT: &str = "ordercal-model";
+
+/// What class names are where they came from; in a file they are text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ClassType {
+    /// Text.
+    #[default]
+    Text,
+    /// Whole numbers: `20` is not `"20"`.
+    Integer,
+    /// Numbers with a decimal point.
+    Float,
+    /// `True` and `False`.
+    Boolean,
+}
 
 /// A fitted model, the method that fitted it, the report of the fit and the names of the classes.
 ///
@@ -55,6 +84,10 @@ pub struct SavedModel {
     pub report: FitReport,
     /// The names of the classes, if they are known.
     pub class_names: Option<Vec<String>>,
+    /// What the names are.
+    pub class_type: ClassType,
+    /// What the scores were that it was fitted to; `None` in older files.
+    pub kind: Option<ScoreKind>,
 }
 
 impl SavedModel {
@@ -65,7 +98,24 @@ impl SavedModel {
             method,
             report: fitted.report,
             class_names: None,
+            class_type: ClassType::Text,
+            kind: None,
         }
+    }
+
+    /// Adds what the scores were.
+    #[must_use]
+    pub fn with_kind(self, kind: ScoreKind) -> Self {
+        Self {
+            kind: Some(kind),
+            ..self
+        }
+    }
+
+    /// Adds what the names of the classes are.
+    #[must_use]
+    pub fn with_class_type(self, class_type: ClassType) -> Self {
+        Self { class_type, ..self }
     }
 
     /// Adds the names of the classes.
@@ -106,7 +156,14 @@ impl SavedModel {
         say("report", to_json(&self.report));
         if let Some(names) = &self.class_names {
             say("class_names", to_json(names));
+            if self.class_type != ClassType::Text {
+                say("class_type", to_json(&self.class_type));
+            }
         }
+        if let Some(kind) = self.kind {
+            say("kind", to_json(&kind));
+        }
+        say("checksum", "0".repeat(DIGITS));
         let mut header = Map::new();
         header.insert("__metadata__".to_owned(), metadata.into());
         let mut data = Vec::new();
@@ -123,6 +180,9 @@ impl SavedModel {
         let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
         bytes.extend(header);
         bytes.extend(data);
+        let digits = checksum(&bytes, None);
+        let place = checksum_place(&bytes).expect("the header has a checksum");
+        bytes[place..place + DIGITS].copy_from_slice(digits.as_bytes());
         Ok(bytes)
     }
 
@@ -163,12 +223,26 @@ impl SavedModel {
         let version: u32 = version
             .parse()
             .map_err(|_| damaged(format!("version `{version}`")))?;
+        if version == 0 {
+            return Err(damaged("version `0`".to_owned()));
+        }
         if version > FORMAT_VERSION {
             return Err(Error::NewerModel {
                 path: path.to_path_buf(),
                 version,
                 known: FORMAT_VERSION,
             });
+        }
+        if version >= CHECKED_VERSION {
+            let said = get("checksum")?;
+            let place = checksum_place(bytes);
+            if place.is_none_or(|place| checksum(bytes, Some(place)) != *said) {
+                return Err(damaged(
+                    "its checksum is not that of its contents; fit it again, or copy it again from where it was \
+                     whole"
+                        .to_owned(),
+                ));
+            }
         }
         let settings = from_json("model", get("model")?).map_err(damaged)?;
         let mut arrays = Vec::new();
@@ -197,13 +271,45 @@ impl SavedModel {
         {
             return Err(damaged("it does not have one name per class".to_owned()));
         }
+        let class_type = match metadata.get("class_type") {
+            Some(text) => from_json("class_type", text).map_err(damaged)?,
+            None => ClassType::Text,
+        };
+        let kind = match metadata.get("kind") {
+            Some(text) => Some(from_json("kind", text).map_err(damaged)?),
+            None => None,
+        };
         Ok(Self {
             model,
             method: from_json("method", get("method")?).map_err(damaged)?,
             report: from_json("report", get("report")?).map_err(damaged)?,
             class_names,
+            class_type,
+            kind,
         })
     }
+}
+
+/// Where the digits of the checksum begin, in the header. What is inside a JSON string has its quotes escaped, so
+/// no name or setting can look like it.
+fn checksum_place(bytes: &[u8]) -> Option<usize> {
+    let mut windows = bytes.windows(CHECKSUM.len());
+    let place = windows.position(|window| window == CHECKSUM)? + CHECKSUM.len();
+    (place + DIGITS <= bytes.len()).then_some(place)
+}
+
+/// The SHA-256 of a file's bytes, with zeros in place of the checksum's digits.
+fn checksum(bytes: &[u8], place: Option<usize>) -> String {
+    let mut hash = Sha256::new();
+    match place {
+        None => hash.update(bytes),
+        Some(place) => {
+            hash.update(&bytes[..place]);
+            hash.update([b'0'; DIGITS]);
+            hash.update(&bytes[place + DIGITS..]);
+        }
+    }
+    hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
 }
 
 fn to_json(value: &impl Serialize) -> String {

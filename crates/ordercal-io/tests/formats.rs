@@ -279,7 +279,10 @@ fn inspecting_lists_the_sets() {
 #[test]
 fn the_demo_data_are_what_their_note_says() {
     for (name, classes, accuracy) in [("fashion_mnist", 10, 0.8940), ("letters", 26, 0.9510)] {
-        let path = format!("{}/../../demo/{name}.npz", env!("CARGO_MANIFEST_DIR"));
+        let path = format!(
+            "{}/../ordercal-cli/demo/{name}.npz",
+            env!("CARGO_MANIFEST_DIR")
+        );
         for split in ["calib", "test"] {
             let data = load(&DataRef::new(&path).with_split(split), None).unwrap();
             assert_eq!((data.rows(), data.classes()), (5000, classes), "{name}");

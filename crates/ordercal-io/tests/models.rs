@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ndarray::Array2;
 use ordercal::{Method, ScoreKind, Scores};
-use ordercal_io::{Error, FORMAT_VERSION, SavedModel};
+use ordercal_io::{ClassType, Error, FORMAT_VERSION, SavedModel};
 use ordercal_testkit::rows::{hostile_matrix, overconfident_data};
 
 fn fit(key: &str, classes: usize) -> SavedModel {
@@ -79,6 +79,61 @@ fn replace(bytes: &mut [u8], from: &str, to: &str) {
     bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
 }
 
+/// The same model as version 1 of the format had it, changed in its header.
+fn first_version(dir: &Path, change: impl Fn(&mut Vec<u8>)) -> PathBuf {
+    let path = dir.join("first.safetensors");
+    let bytes = fit("diag", 3).to_bytes().unwrap();
+    let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let mut header: serde_json::Value = serde_json::from_slice(&bytes[8..8 + length]).unwrap();
+    let metadata = header["__metadata__"].as_object_mut().unwrap();
+    metadata.remove("checksum").unwrap();
+    metadata["version"] = "1".into();
+    let mut header = header.to_string().into_bytes();
+    header.resize(header.len().next_multiple_of(8), b' ');
+    let mut older = (header.len() as u64).to_le_bytes().to_vec();
+    older.extend(header);
+    older.extend(&bytes[8 + length..]);
+    change(&mut older);
+    std::fs::write(&path, older).unwrap();
+    path
+}
+
+#[test]
+fn kinds_and_types_of_names_are_kept_and_older_files_load() {
+    let saved = fit("ts", 2)
+        .with_class_names(Some(vec!["20".into(), "30".into()]))
+        .with_class_type(ClassType::Integer)
+        .with_kind(ScoreKind::LogProbs);
+    let loaded = SavedModel::from_bytes(&saved.to_bytes().unwrap(), Path::new("x")).unwrap();
+    assert_eq!(loaded, saved);
+    assert_eq!(loaded.kind, Some(ScoreKind::LogProbs));
+
+    let dir = tempfile::tempdir().unwrap();
+    let older = SavedModel::load(&first_version(dir.path(), |_| {})).unwrap();
+    assert_eq!(older, fit("diag", 3));
+    assert_eq!((older.kind, older.class_type), (None, ClassType::Text));
+}
+
+#[test]
+fn one_wrong_bit_anywhere_is_noticed() {
+    let bytes = fit("ets", 3)
+        .with_class_names(Some(vec!["a".into(), "b".into(), "\"checksum\":\"".into()]))
+        .with_kind(ScoreKind::Logits)
+        .to_bytes()
+        .unwrap();
+    let path = Path::new("model");
+    SavedModel::from_bytes(&bytes, path).unwrap();
+    let mut damaged = bytes.clone();
+    for place in 0..bytes.len() {
+        for bit in 0..8 {
+            damaged[place] ^= 1 << bit;
+            let found = SavedModel::from_bytes(&damaged, path);
+            assert!(found.is_err(), "bit {bit} of byte {place} went unnoticed");
+            damaged[place] = bytes[place];
+        }
+    }
+}
+
 #[test]
 fn damage_is_told() {
     let dir = tempfile::tempdir().unwrap();
@@ -116,7 +171,7 @@ fn damage_is_told() {
         load(&|b| replace(b, "ordercal-model", "something-else")),
         Error::NotAModel { .. }
     ));
-    let newer = load(&|b| replace(b, "\"version\":\"1\"", "\"version\":\"7\""));
+    let newer = load(&|b| replace(b, "\"version\":\"2\"", "\"version\":\"7\""));
     assert!(matches!(
         newer,
         Error::NewerModel {
@@ -125,6 +180,10 @@ fn damage_is_told() {
             ..
         }
     ));
+    // In older files, only what does not fit together can be told.
+    let load = |change: &dyn Fn(&mut Vec<u8>)| {
+        SavedModel::load(&first_version(dir.path(), change)).unwrap_err()
+    };
     assert!(matches!(
         load(&|b| replace(b, "\"slopes\"", "\"slapes\"")),
         Error::DamagedModel { .. }

@@ -134,8 +134,8 @@ mod tests {
 
     #[test]
     fn a_graph_of_another_model_is_refused() {
-        let one: Model = TsModel::new(5, 0.5).into();
-        let other: Model = TsModel::new(5, 0.500_2).into();
+        let one: Model = TsModel::new(5, 0.5).unwrap().into();
+        let other: Model = TsModel::new(5, 0.500_2).unwrap().into();
         let bytes = onnx_bytes(&one, ScoreKind::Logits).unwrap();
         assert_eq!(check(&bytes, &one, ScoreKind::Logits), Ok(()));
         let found = check(&bytes, &other, ScoreKind::Logits);
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn damaged_bytes_are_refused() {
-        let model: Model = TsModel::new(3, 0.5).into();
+        let model: Model = TsModel::new(3, 0.5).unwrap().into();
         let bytes = onnx_bytes(&model, ScoreKind::Logits).unwrap();
         let found = check(&bytes[..bytes.len() - 30], &model, ScoreKind::Logits);
         assert!(

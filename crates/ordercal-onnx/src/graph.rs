@@ -160,17 +160,17 @@ impl Graph {
     }
 
     /// Converts to 64-bit floats.
-    pub fn to_f64(&mut self, value: &Value) -> Value {
+    pub fn cast_f64(&mut self, value: &Value) -> Value {
         self.op_with("Cast", &[value], &[("to", DOUBLE.into())])
     }
 
     /// Converts to 32-bit floats.
-    pub fn to_f32(&mut self, value: &Value) -> Value {
+    pub fn cast_f32(&mut self, value: &Value) -> Value {
         self.op_with("Cast", &[value], &[("to", FLOAT.into())])
     }
 
     /// Converts to 64-bit integers.
-    pub fn to_i64(&mut self, value: &Value) -> Value {
+    pub fn cast_i64(&mut self, value: &Value) -> Value {
         self.op_with("Cast", &[value], &[("to", INT64.into())])
     }
 

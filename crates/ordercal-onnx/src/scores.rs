@@ -11,6 +11,8 @@ pub struct GraphScores {
     pub classes: usize,
     /// The scores in 64 bits; `-inf` where a class is masked.
     pub scores: Value,
+    /// Numbers that rank the classes as the input of the graph does; `-inf` where a class is masked.
+    pub ranked: Value,
     /// N×K truth values: whether a class is masked.
     pub masked: Value,
     /// The scores, with the row's smallest finite score in place of `-inf`.
@@ -20,17 +22,22 @@ pub struct GraphScores {
 impl GraphScores {
     /// Reads the input of a graph.
     pub fn read(graph: &mut Graph, input: &Value, kind: ScoreKind, classes: usize) -> Self {
-        let mut scores = graph.to_f64(input);
-        if kind == ScoreKind::Probs {
-            // As in the library: a probability of 0 is raised to the smallest normal float, not masked, and logarithms
-            // are stored in 32 bits. A steep curve would show the difference.
-            let least = graph.double(f64::from(f32::MIN_POSITIVE));
-            scores = graph.op("Max", &[&scores, &least]);
-            scores = graph.op("Log", &[&scores]);
-            scores = graph.to_f32(&scores);
-            scores = graph.to_f64(&scores);
+        let scores = graph.cast_f64(input);
+        if kind != ScoreKind::Probs {
+            return Self::new(graph, scores, classes);
         }
-        Self::new(graph, scores, classes)
+        // As in the library: a probability of 0 is raised to the smallest normal float, not masked, and logarithms
+        // are stored in 32 bits. A steep curve would show the difference. Rounding can make two of them equal,
+        // which the library avoids, so their order is that of the exact ones.
+        let least = graph.double(f64::from(f32::MIN_POSITIVE));
+        let raised = graph.op("Max", &[&scores, &least]);
+        let exact = graph.op("Log", &[&raised]);
+        let rounded = graph.cast_f32(&exact);
+        let rounded = graph.cast_f64(&rounded);
+        Self {
+            ranked: exact,
+            ..Self::new(graph, rounded, classes)
+        }
     }
 
     /// Logits or log-probabilities.
@@ -40,6 +47,7 @@ impl GraphScores {
         let filled = fill(graph, &masked, &scores);
         Self {
             classes,
+            ranked: scores.clone(),
             scores,
             masked,
             filled,
@@ -54,7 +62,7 @@ impl GraphScores {
     /// N×1: how many classes are not masked.
     pub fn possible(&self, graph: &mut Graph) -> Value {
         let possible = graph.op("Not", &[&self.masked]);
-        let ones = graph.to_f64(&possible);
+        let ones = graph.cast_f64(&possible);
         graph.reduce("ReduceSum", &ones)
     }
 
@@ -125,16 +133,16 @@ pub fn write_outputs(
     keep_order: bool,
 ) {
     let probabilities = graph.softmax(logits);
-    let probabilities = graph.to_f32(&probabilities);
+    let probabilities = graph.cast_f32(&probabilities);
     if !keep_order {
-        let logits = graph.to_f32(logits);
+        let logits = graph.cast_f32(logits);
         graph.output(&probabilities, "probabilities");
         graph.output(&logits, "logits");
         return;
     }
     let limit = f64::from(f32::MAX / 2.0);
     let logits = graph.clamp(logits, -limit, limit);
-    let logits = graph.to_f32(&logits);
+    let logits = graph.cast_f32(&logits);
 
     let largest = graph.reduce("ReduceMax", input);
     let on_top = graph.op("Equal", &[input, &largest]);

@@ -1,16 +1,16 @@
-//! What figures share: a framed panel with axes, markers and a legend.
+//! The common parts of figures: panels with axes, markers and legends.
 
 use crate::scale::Scale;
 use crate::svg::{Anchor, Canvas, SMALL, TEXT, Tag, line, number, path, rect, text_width};
 
-/// The dashes of the series, so that they differ without colour.
+/// Dash patterns of the series, so that lines differ without colour.
 const DASHES: [&str; 4] = ["", "7 3", "2 3", "9 3 2 3"];
 /// The side of a marker.
 const MARKER: f64 = 4.2;
 /// The height of a line of the legend.
 const LEGEND_LINE: f64 = 20.0;
 
-/// The rectangle that data are drawn in.
+/// A panel with its two axes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Frame {
     pub(crate) left: f64,
@@ -42,7 +42,7 @@ impl Frame {
         self.left + self.width
     }
 
-    /// The panel itself, with lines across it where the axis has numbers.
+    /// Draws the panel, the y axis with about `wanted` ticks, and grid lines.
     pub(crate) fn draw(&self, canvas: &mut Canvas, wanted: usize) {
         let theme = canvas.theme;
         canvas.rect(
@@ -66,7 +66,7 @@ impl Frame {
         canvas.line(corner, (self.right(), self.bottom()), theme.muted, 1.0);
     }
 
-    /// Numbers below the panel.
+    /// Draws the ticks of the x axis.
     pub(crate) fn number_x(&self, canvas: &mut Canvas, ticks: &[(f64, String)]) {
         let theme = canvas.theme;
         for (value, label) in ticks {
@@ -95,7 +95,7 @@ impl Frame {
         canvas.upright((self.left - 46.0, middle), ink, name);
     }
 
-    /// The dashed line that stands for perfect calibration.
+    /// Draws the dashed line of perfect calibration.
     pub(crate) fn dashed(&self, canvas: &mut Canvas, from: (f64, f64), to: (f64, f64)) {
         let tag = line(self.at(from.0, from.1), self.at(to.0, to.1))
             .attr("stroke", canvas.theme.ink)
@@ -105,7 +105,7 @@ impl Frame {
     }
 }
 
-/// The line of a series through places on the canvas.
+/// Draws the line of a series through points of the canvas.
 pub(crate) fn trace(
     canvas: &mut Canvas,
     slot: usize,
@@ -126,7 +126,7 @@ fn dashed(tag: Tag, slot: usize) -> Tag {
     }
 }
 
-/// The marker of a series; a hollow one stands for few rows.
+/// The marker of a series; hollow ones are for bins with few rows.
 pub(crate) fn marker(canvas: &Canvas, slot: usize, (x, y): (f64, f64), hollow: bool) -> Tag {
     let theme = canvas.theme;
     let r = MARKER;
@@ -145,7 +145,7 @@ pub(crate) fn marker(canvas: &Canvas, slot: usize, (x, y): (f64, f64), hollow: b
             let (a, b) = (r * 0.45, r * 1.2);
             let around = [(a, b), (a, a), (b, a)];
             let mut points = Vec::new();
-            // A plus sign: the same three corners in each quarter.
+            // A plus sign: the same three corners in each quadrant.
             for (sx, sy, turned) in [
                 (1.0, -1.0, false),
                 (1.0, 1.0, true),
@@ -176,13 +176,13 @@ pub(crate) fn polygon(corners: &[(f64, f64)]) -> Tag {
     Tag::new("polygon").attr("points", &points.join(" "))
 }
 
-/// The names of the series in as many lines as they need.
+/// A legend, in as many lines as needed.
 pub(crate) struct Legend<'a> {
     lines: Vec<Vec<(f64, &'a str, usize)>>,
 }
 
 impl<'a> Legend<'a> {
-    /// Arranges names with their slots within a width.
+    /// Arranges names, each with the index of its style, within a width.
     pub(crate) fn new(entries: impl IntoIterator<Item = (&'a str, usize)>, width: f64) -> Self {
         let mut lines = vec![Vec::new()];
         let mut x = 0.0;
@@ -205,7 +205,7 @@ impl<'a> Legend<'a> {
         LEGEND_LINE * self.lines.len() as f64
     }
 
-    /// Draws it; `marked` if the lines of the figure have markers, too.
+    /// Draws the legend, with markers if the lines of the figure have them.
     pub(crate) fn draw(&self, canvas: &mut Canvas, (left, top): (f64, f64), marked: bool) {
         for (row, entries) in self.lines.iter().enumerate() {
             let y = top + LEGEND_LINE * (row as f64 + 0.5);

@@ -1,11 +1,11 @@
-//! The numbers of a comparison: datasets × methods × metrics, and what they say together.
+//! The numbers of a comparison: datasets × methods × metrics, with ranks and averages.
 
 use ordercal::metrics::{self, Metric};
 
 use crate::error::{Error, Result};
 use crate::result::{DatasetResult, MethodResult};
 
-/// The method that every other one is compared with; it comes first everywhere.
+/// The key of the first method of every comparison, which the others are compared with.
 pub const UNCALIBRATED: &str = "uncalibrated";
 
 /// Datasets × methods × metrics, complete: every dataset has the same methods and all of the metrics.
@@ -68,7 +68,7 @@ impl Comparison {
         &self.datasets
     }
 
-    /// Every method's key with whether it promises to keep the order; `uncalibrated` is the first.
+    /// Every method's key, with whether it is order-preserving; `uncalibrated` is the first.
     pub fn methods(&self) -> Vec<(&str, bool)> {
         let first = &self.datasets[0].methods;
         first
@@ -88,7 +88,7 @@ impl Comparison {
         metrics::ranks(&self.values(metric, dataset), metric.higher_is_better())
     }
 
-    /// Mean over the datasets of the metric divided by the uncalibrated one, method by method.
+    /// Every method's mean over the datasets of metric / uncalibrated metric.
     pub fn average_relative_errors(&self, metric: Metric) -> Vec<f64> {
         let rows: Vec<Vec<f64>> = (0..self.datasets.len())
             .map(|dataset| self.values(metric, dataset))
@@ -102,8 +102,8 @@ impl Comparison {
         metrics::ranks(&averages, metric.higher_is_better())
     }
 
-    /// Which methods cannot be told from the best on a dataset: the 95 % interval of the paired difference
-    /// over the resamples contains 0. The best itself is one of them. All false without resamples.
+    /// Which methods do not differ significantly from the best on a dataset: the 95% bootstrap interval of
+    /// the paired difference contains 0. The best is one of them. All false without resamples.
     pub fn close_to_best(&self, metric: Metric, dataset: usize) -> Vec<bool> {
         let resampled: Vec<&[f64]> = self.datasets[dataset]
             .methods
@@ -113,7 +113,7 @@ impl Comparison {
         close(metric, &self.values(metric, dataset), &resampled)
     }
 
-    /// The same for the average relative error: each resample draws rows on every dataset.
+    /// The same for the average relative error, with rows resampled on every dataset.
     pub fn close_to_best_average(&self, metric: Metric) -> Vec<bool> {
         let methods = self.datasets[0].methods.len();
         let resampled: Vec<Vec<f64>> = (0..methods)
@@ -136,10 +136,11 @@ impl Comparison {
                 *sum += metrics::relative_error(*own, *uncalibrated);
             }
         }
-        sums
+        let datasets = self.datasets.len() as f64;
+        sums.map(|sums| sums.into_iter().map(|sum| sum / datasets).collect())
     }
 
-    /// A method's accuracy less the uncalibrated one, if accuracy is known.
+    /// A method's accuracy minus the uncalibrated accuracy, if known.
     pub fn accuracy_change(&self, dataset: usize, method: usize) -> Option<f64> {
         let methods = &self.datasets[dataset].methods;
         let accuracy = |m: &MethodResult| m.metrics.get(&Metric::Accuracy).copied();
@@ -147,10 +148,10 @@ impl Comparison {
     }
 }
 
-/// The share of the resamples inside an interval.
+/// The level of the bootstrap intervals.
 const LEVEL: f64 = 0.95;
 
-/// Which values cannot be told from the best by their differences from it on the same resamples.
+/// Which values do not differ significantly from the best, by their differences on the same resamples.
 fn close(metric: Metric, values: &[f64], resampled: &[&[f64]]) -> Vec<bool> {
     let ranks = metrics::ranks(values, metric.higher_is_better());
     let best = ranks.iter().position(|&rank| rank == 1).unwrap_or(0);
@@ -232,7 +233,7 @@ pub(crate) mod tests {
         assert_eq!(comparison.ranks(Metric::Accuracy, 0), [2, 2, 1]);
         let change = comparison.accuracy_change(1, 2).unwrap();
         assert!((change + 0.01).abs() < 1e-12);
-        // Nobody drew resamples, so nobody is said to be as good as the best.
+        // Without resamples no method is marked.
         assert_eq!(comparison.close_to_best(Metric::Ece, 0), [false; 3]);
         assert_eq!(comparison.close_to_best_average(Metric::Ece), [false; 3]);
     }

@@ -1,14 +1,14 @@
-//! What can go wrong.
+//! Errors.
 
-/// What this crate's functions return.
+/// A result whose error is [`enum@Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What can go wrong while a document is made.
+/// Errors of making documents.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A picture would have no pixels, or far too many.
-    #[error("a picture cannot be drawn at the scale {scale}")]
+    /// A PNG would have no pixels, or too many.
+    #[error("a figure cannot be rendered at the scale {scale}")]
     Scale {
         /// The scale.
         scale: f64,
@@ -16,13 +16,13 @@ pub enum Error {
     /// A figure could not be drawn.
     #[error("the figure cannot be drawn: {problem}")]
     Draw {
-        /// What the drawing library says.
+        /// The message of the renderer.
         problem: String,
     },
-    /// A comparison lacks something.
+    /// A comparison is incomplete.
     #[error("a comparison needs {what}")]
     Incomplete {
-        /// What is not there.
+        /// What is missing.
         what: String,
     },
     /// There is nothing to show.

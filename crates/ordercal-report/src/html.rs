@@ -1,4 +1,4 @@
-//! The report: one file that needs nothing else.
+//! The report as one self-contained HTML file.
 
 use askama::Template;
 use ordercal::metrics::Metric;
@@ -6,31 +6,31 @@ use ordercal::metrics::Metric;
 use crate::comparison::Comparison;
 use crate::error::{Error, Result};
 use crate::svg::Svg;
-use crate::table::{Cell, Table, describe};
+use crate::table::{Cell, Table};
 use crate::theme::Theme;
 use crate::verdict::verdict;
 
-/// A figure with its words.
+/// A figure with its caption.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReportFigure {
-    /// Below the figure: what it shows.
+    /// The caption.
     pub caption: String,
     /// The figure, drawn with [`Theme::PAGE`].
     pub svg: Svg,
 }
 
-/// A file that the report is about.
+/// A data file of the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataSource {
     /// The dataset's name.
     pub name: String,
-    /// Where it was read from.
+    /// The path of the file.
     pub file: String,
     /// The SHA-256 of its bytes, in hexadecimal.
     pub sha256: String,
 }
 
-/// All that goes into the report.
+/// The contents of a report.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     /// The heading.
@@ -41,7 +41,7 @@ pub struct Report {
     pub figures: Vec<ReportFigure>,
     /// The files.
     pub sources: Vec<DataSource>,
-    /// How it was run: command, seed, versions and the like, each with its name.
+    /// The settings of the run, such as command, seed and version, each with its name.
     pub run: Vec<(String, String)>,
 }
 
@@ -56,7 +56,7 @@ impl Report {
             light: Theme::LIGHT.variables(),
             dark: Theme::DARK.variables(),
             verdict: verdict(&self.comparison),
-            summary: Shown::new(&Table::summary(&self.comparison), "", "summary"),
+            summary: HtmlTable::new(&Table::summary(&self.comparison), "", "summary"),
             metrics: self
                 .comparison
                 .metrics()
@@ -74,16 +74,16 @@ impl Report {
         })
     }
 
-    fn metric(&self, metric: Metric) -> Shown {
+    fn metric(&self, metric: Metric) -> HtmlTable {
         let table = Table::of_metric(&self.comparison, metric);
-        Shown::new(&table, describe(metric).meaning, metric.key())
+        HtmlTable::new(&table, metric.brief(), metric.key())
     }
 
-    fn sources(&self) -> Vec<Source> {
+    fn sources(&self) -> Vec<SourceRow> {
         let datasets = self.comparison.datasets().iter();
         let files = datasets.map(|d| (d, self.sources.iter().find(|s| s.name == d.name)));
         files
-            .map(|(dataset, source)| Source {
+            .map(|(dataset, source)| SourceRow {
                 name: dataset.name.clone(),
                 rows: format!("{} + {}", dataset.n_calib, dataset.n_test),
                 classes: dataset.classes,
@@ -93,8 +93,8 @@ impl Report {
             .collect()
     }
 
-    /// How many predictions each method changed, and what that did to accuracy.
-    fn changes(&self) -> Shown {
+    /// The number of changed predictions of each method, and the change of accuracy.
+    fn changes(&self) -> HtmlTable {
         let comparison = &self.comparison;
         let rows = comparison
             .methods()
@@ -108,7 +108,7 @@ impl Report {
                     .map(|(set, dataset)| {
                         let changed = dataset.methods[place].changed_predictions;
                         let accuracy = comparison.accuracy_change(set, place).filter(|_| !kept);
-                        ShownCell {
+                        HtmlCell {
                             value: changed.to_string(),
                             number: changed.to_string(),
                             best: false,
@@ -119,17 +119,17 @@ impl Report {
                             }),
                         }
                     });
-                ShownRow {
+                HtmlRow {
                     method: method.to_owned(),
                     kept,
                     cells: cells.collect(),
                 }
             });
-        Shown {
+        HtmlTable {
             id: "changes".to_owned(),
-            title: "Predictions that changed".to_owned(),
-            meaning: "How many test rows have another most probable class than before. \
-                      Order-preserving methods promise 0."
+            title: "Changed predictions".to_owned(),
+            meaning: "The number of test rows whose prediction differs from the uncalibrated one. \
+                      Order-preserving methods guarantee 0."
                 .to_owned(),
             heads: comparison
                 .datasets()
@@ -160,35 +160,35 @@ struct Page<'a> {
     light: String,
     dark: String,
     verdict: Vec<String>,
-    summary: Shown,
-    metrics: Vec<Shown>,
-    changes: Shown,
+    summary: HtmlTable,
+    metrics: Vec<HtmlTable>,
+    changes: HtmlTable,
     figures: &'a [ReportFigure],
-    sources: Vec<Source>,
+    sources: Vec<SourceRow>,
     run: &'a [(String, String)],
     chosen: Vec<(String, Vec<(String, String)>)>,
 }
 
-/// A table as the page shows it: methods below each other.
+/// A table of the page, with a row for each method.
 #[derive(Template)]
 #[template(path = "table.html")]
-struct Shown {
+struct HtmlTable {
     id: String,
     title: String,
     meaning: String,
     heads: Vec<String>,
-    rows: Vec<ShownRow>,
+    rows: Vec<HtmlRow>,
     notes: Vec<&'static str>,
 }
 
-struct ShownRow {
+struct HtmlRow {
     method: String,
     kept: bool,
-    cells: Vec<ShownCell>,
+    cells: Vec<HtmlCell>,
 }
 
-struct ShownCell {
-    /// What the column is sorted by.
+struct HtmlCell {
+    /// The sort key.
     value: String,
     number: String,
     best: bool,
@@ -197,7 +197,7 @@ struct ShownCell {
     note: String,
 }
 
-struct Source {
+struct SourceRow {
     name: String,
     rows: String,
     classes: usize,
@@ -205,9 +205,9 @@ struct Source {
     sha256: String,
 }
 
-impl Shown {
+impl HtmlTable {
     fn new(table: &Table, meaning: &str, id: &str) -> Self {
-        let cell = |cell: &Cell, decimals: usize| ShownCell {
+        let cell = |cell: &Cell, decimals: usize| HtmlCell {
             value: cell.value.to_string(),
             number: cell.number(decimals),
             best: cell.rank == 1,
@@ -219,7 +219,7 @@ impl Shown {
                 .map_or(String::new(), |n| format!("({n})")),
         };
         let places = table.groups().into_iter().flat_map(|(_, places)| places);
-        let rows = places.map(|place| ShownRow {
+        let rows = places.map(|place| HtmlRow {
             method: table.columns[place].method.clone(),
             kept: table.columns[place].order_preserving,
             cells: table
@@ -273,7 +273,7 @@ mod tests {
         // The verdict comes before any table.
         assert!(html.find("is the best method").unwrap() < html.find("<table").unwrap());
         assert!(html.contains("aria-sort") && html.contains("prefers-color-scheme: dark"));
-        assert!(html.contains(describe(Metric::Ece).meaning));
+        assert!(html.contains(&Metric::Ece.brief().replace('\'', "&#39;")));
         assert!(html.contains("00ff") && html.contains("1357"));
     }
 

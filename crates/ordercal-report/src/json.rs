@@ -61,7 +61,7 @@ fn method(result: &MethodResult) -> Value {
         "changed_predictions": result.changed_predictions,
         "chosen": result.chosen,
     });
-    // Seconds differ from run to run; who wants the same bytes leaves them out.
+    // Seconds differ from run to run; they are left out where equal runs must give equal bytes.
     if let Some(seconds) = result.fit_seconds {
         value["fit_seconds"] = json!(seconds);
     }

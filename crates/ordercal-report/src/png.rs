@@ -1,4 +1,4 @@
-//! Figures as pixels.
+//! Figures as PNG files.
 
 use std::sync::{Arc, LazyLock};
 
@@ -8,10 +8,10 @@ use resvg::usvg::{Options, Tree, fontdb::Database};
 use crate::error::{Error, Result};
 use crate::svg::Svg;
 
-/// More pixels than that are a mistake: 64 million, 256 MB.
+/// The largest number of pixels: 64 million, which take 256 MB.
 const MOST_PIXELS: f64 = 6.4e7;
 
-/// The font comes with the program, so that a figure looks the same on a machine without fonts.
+/// A built-in font, so that figures look the same on every machine.
 static FONTS: LazyLock<Arc<Database>> = LazyLock::new(|| {
     let mut fonts = Database::new();
     fonts.load_font_data(include_bytes!("../fonts/DejaVuSans.subset.ttf").to_vec());
@@ -20,12 +20,12 @@ static FONTS: LazyLock<Arc<Database>> = LazyLock::new(|| {
     Arc::new(fonts)
 });
 
-/// Draws a figure as a PNG, `scale` pixels to each of its own.
+/// Renders a figure as a PNG with `scale` pixels per unit of the drawing.
 ///
 /// # Errors
-/// If the scale is not positive, or so large that the picture would have more than 64 million pixels.
+/// If the scale is not positive, or so large that the PNG would have more than 64 million pixels.
 pub fn to_png(svg: &Svg, scale: f64) -> Result<Vec<u8>> {
-    // Whole pixels: one that is covered in part would show as a bright edge of a dark figure.
+    // Rounded down, because a partly covered pixel would be a bright edge of a dark figure.
     let (width, height) = (
         (svg.width() * scale).floor().max(1.0),
         (svg.height() * scale).floor().max(1.0),

@@ -1,4 +1,4 @@
-//! What one method did on one dataset.
+//! The results of methods on datasets.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use ordercal::metrics::Metric;
 use ordercal::select::Found;
 use serde_json::{Value, json};
 
-/// What one method did on one dataset.
+/// The result of one method on one dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MethodResult {
     /// The method's key.
@@ -16,24 +16,43 @@ pub struct MethodResult {
     pub metrics: BTreeMap<Metric, f64>,
     /// The metrics on bootstrap resamples, the same resamples for every method; may be empty.
     pub resampled: BTreeMap<Metric, Vec<f64>>,
-    /// Whether it promises to keep the ranking of every row.
+    /// Whether the method guarantees to keep the ranking of every row.
     pub order_preserving: bool,
-    /// How many predictions on the test rows differ from the uncalibrated ones.
+    /// The number of predictions on the test rows that differ from the uncalibrated ones.
     pub changed_predictions: u64,
-    /// How long the fit took.
+    /// The seconds of the fit, if known.
     pub fit_seconds: Option<f64>,
-    /// The hyperparameters, as serialised.
+    /// The hyperparameters, serialised.
     pub chosen: Value,
 }
 
 impl MethodResult {
-    /// What was found on the calibration rows, and how it did on the test rows.
+    /// The result of a method that is not the library's, whose probabilities were measured on the test rows.
+    pub fn external(
+        name: &str,
+        order_preserving: bool,
+        measured: &Measured,
+        fit_seconds: Option<f64>,
+    ) -> Self {
+        Self {
+            method: name.to_owned(),
+            metrics: measured.metrics.clone(),
+            resampled: measured.resampled.clone(),
+            order_preserving,
+            changed_predictions: measured.changed_predictions,
+            fit_seconds,
+            chosen: json!({ "method": name }),
+        }
+    }
+
+    /// The result of a search on the calibration rows, measured on the test rows.
     pub fn new(found: &Found, measured: &Measured, fit_seconds: Option<f64>) -> Self {
         Self {
             method: found.method.key().to_owned(),
             metrics: measured.metrics.clone(),
             resampled: measured.resampled.clone(),
-            // What the method promises: auto-free may happen to end in a model that keeps the order.
+            // The promise of the method, not of its model: `auto-free` may happen to give a model that keeps
+            // the order.
             order_preserving: found.method.promises_order(),
             changed_predictions: measured.changed_predictions,
             fit_seconds,
@@ -42,8 +61,7 @@ impl MethodResult {
     }
 }
 
-/// The hyperparameters and, where there was a choice, who came after them; and what the fit has to say about
-/// itself.
+/// The hyperparameters, the next best candidates of a search, and the notes of the fit.
 fn chosen(found: &Found) -> Value {
     let mut chosen = json!(found.method);
     if let [best, rest @ ..] = &found.ranking[..] {
@@ -56,14 +74,14 @@ fn chosen(found: &Found) -> Value {
     chosen
 }
 
-/// What all methods did on one dataset.
+/// The results of all methods on one dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DatasetResult {
-    /// What it is called.
+    /// The name of the dataset.
     pub name: String,
-    /// Rows that methods were fitted on.
+    /// The number of calibration rows.
     pub n_calib: usize,
-    /// Rows that they were measured on.
+    /// The number of test rows.
     pub n_test: usize,
     /// K.
     pub classes: usize,
@@ -80,7 +98,7 @@ mod tests {
     use ordercal::{Dataset, Method, ScoreKind, Scores, Unwatched};
 
     #[test]
-    fn a_result_says_what_was_chosen_and_who_came_after() {
+    fn a_result_holds_the_chosen_settings_and_the_runners_up() {
         let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
         let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
         let scores = Scores::new(ScoreKind::Logits, logits).unwrap();

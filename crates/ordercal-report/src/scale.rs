@@ -1,11 +1,11 @@
-//! From values to places along an axis, and where to write numbers.
+//! Axis scales and ticks.
 
-/// How values are spread along an axis.
+/// The scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Scale {
-    /// Evenly.
+    /// Linear.
     Linear { low: f64, high: f64 },
-    /// Evenly in their logarithms.
+    /// Logarithmic.
     Log { low: f64, high: f64 },
 }
 
@@ -14,7 +14,7 @@ impl Scale {
         Self::Linear { low, high }
     }
 
-    /// Holds all values with a little room, and ends at round numbers.
+    /// A linear scale for all finite values, with a margin.
     pub(crate) fn around(values: impl IntoIterator<Item = f64>) -> Self {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         for value in values.into_iter().filter(|v| v.is_finite()) {
@@ -32,7 +32,7 @@ impl Scale {
         Self::linear(low - room, high + room)
     }
 
-    /// Holds counts from 1 to the largest; the bottom is below 1, so that 1 can be seen.
+    /// A logarithmic scale for counts; it begins below 1, so that a count of 1 is visible.
     pub(crate) fn counts(largest: f64) -> Self {
         Self::Log {
             low: 0.7,
@@ -40,7 +40,7 @@ impl Scale {
         }
     }
 
-    /// Where a value is, from 0 to 1; what lies outside is held at the ends.
+    /// The position of a value, from 0 to 1; values outside are clamped.
     pub(crate) fn unit(self, value: f64) -> f64 {
         let unit = match self {
             Self::Linear { low, high } => (value - low) / (high - low),
@@ -51,7 +51,7 @@ impl Scale {
         unit.clamp(0.0, 1.0)
     }
 
-    /// Round values with their labels, about as many as asked for.
+    /// About `wanted` round values with their labels.
     pub(crate) fn ticks(self, wanted: usize) -> Vec<(f64, String)> {
         match self {
             Self::Linear { low, high } => linear_ticks(low, high, wanted),
@@ -76,7 +76,7 @@ fn linear_ticks(low: f64, high: f64, wanted: usize) -> Vec<(f64, String)> {
         .map(|m| m * power)
         .find(|step| *step >= rough * 0.999)
         .unwrap_or(10.0 * power);
-    // As many decimals as tell a step from none.
+    // The number of decimals that write a step exactly.
     let decimals = (0..12)
         .find(|&d| {
             let scaled = step * 10_f64.powi(d);
@@ -93,7 +93,7 @@ fn linear_ticks(low: f64, high: f64, wanted: usize) -> Vec<(f64, String)> {
         .collect()
 }
 
-/// A number with a real minus sign.
+/// A number with a typographic minus sign.
 fn label(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     match text.strip_prefix('-') {

@@ -1,36 +1,37 @@
-//! All that a comparison has to say, as plain text.
+//! A comparison as plain text.
 
 use crate::comparison::Comparison;
 use crate::table::{Table, to_text};
 use crate::verdict::verdict;
+use crate::wrap::wrap;
 
-/// The summary, then every metric.
+/// The table of average relative errors, then a table for every metric.
 pub fn tables(comparison: &Comparison) -> Vec<Table> {
     let metrics = comparison.metrics().iter();
     let mut tables = vec![Table::summary(comparison)];
-    // Without an error there is nothing to sum up.
+    // The summary is empty if only accuracies were compared.
     tables.retain(|table| !table.rows.is_empty());
     tables.extend(metrics.map(|&metric| Table::of_metric(comparison, metric)));
     tables
 }
 
-/// The tables, what happened to predictions, and the verdict, in lines of at most 80 columns where tables allow.
+/// The tables, the changed predictions and the verdict, in lines of at most 80 columns.
 pub fn summary(comparison: &Comparison) -> String {
     let mut text: Vec<String> = tables(comparison).iter().map(to_text).collect();
     text.push(changes(comparison));
     text.push(
         verdict(comparison)
             .iter()
-            .map(|s| wrapped(s))
+            .map(|s| wrap(s, 4))
             .collect::<Vec<_>>()
             .join("\n"),
     );
     text.join("\n")
 }
 
-/// What free methods did to predictions, a line each.
+/// The predictions that free methods changed, a line for each method.
 fn changes(comparison: &Comparison) -> String {
-    let mut text = String::from("Changed predictions (and accuracy, in points)\n");
+    let mut text = String::from("Changed predictions (change of accuracy in percentage points)\n");
     let methods = comparison.methods();
     let longest = methods.iter().map(|(key, _)| key.len()).max().unwrap_or(0);
     let mut free = methods
@@ -39,7 +40,7 @@ fn changes(comparison: &Comparison) -> String {
         .filter(|(_, (_, kept))| !kept)
         .peekable();
     if free.peek().is_none() {
-        return "Changed predictions: none, every method keeps them\n".to_owned();
+        return "Changed predictions: none, all methods are order-preserving\n".to_owned();
     }
     for (place, (key, _)) in free {
         let sets = comparison
@@ -53,45 +54,8 @@ fn changes(comparison: &Comparison) -> String {
                 format!("{changed} of {}{points}", dataset.n_test)
             });
         let line = format!("  {key:<longest$}  {}", sets.collect::<Vec<_>>().join(", "));
-        text.push_str(&wrapped(&line));
+        text.push_str(&wrap(&line, 4));
         text.push('\n');
     }
     text
-}
-
-/// Lines of at most 80 columns, broken between words; what follows is indented.
-fn wrapped(sentence: &str) -> String {
-    let indent = sentence.len() - sentence.trim_start().len();
-    let mut text = " ".repeat(indent);
-    let mut width = indent;
-    for (place, word) in sentence.trim_start().split(' ').enumerate() {
-        let length = word.chars().count();
-        if place > 0 && width + 1 + length > 80 {
-            text.push_str("\n    ");
-            width = 4;
-        } else if place > 0 {
-            text.push(' ');
-            width += 1;
-        }
-        text.push_str(word);
-        width += length;
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::wrapped;
-
-    #[test]
-    fn long_lines_are_broken_between_words() {
-        let long = format!("  {}", "word ".repeat(40).trim_end());
-        let text = wrapped(&long);
-        assert!(
-            text.lines().count() == 3 && text.lines().all(|l| l.len() <= 80),
-            "{text}"
-        );
-        assert_eq!(text.split_whitespace().count(), 40);
-        assert_eq!(wrapped("short"), "short");
-    }
 }

@@ -1,13 +1,13 @@
-//! The little of SVG that the figures need.
+//! A small SVG writer.
 
 use crate::theme::Theme;
 
-/// The fonts that are asked for: the one that the measures below are of comes first.
+/// The font families; [`text_width`] is for the first.
 const FONTS: &str = "'DejaVu Sans', Verdana, 'Segoe UI', system-ui, sans-serif";
 
 /// The size of ordinary text.
 pub(crate) const TEXT: f64 = 13.0;
-/// The size of text that explains.
+/// The size of notes and axis labels.
 pub(crate) const SMALL: f64 = 11.0;
 
 /// A finished figure.
@@ -19,7 +19,7 @@ pub struct Svg {
 }
 
 impl Svg {
-    /// The document.
+    /// The SVG document.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -35,7 +35,7 @@ impl Svg {
     }
 }
 
-/// One element with its attributes.
+/// An element with its attributes.
 pub(crate) struct Tag {
     name: &'static str,
     text: String,
@@ -75,7 +75,7 @@ impl Tag {
     }
 }
 
-/// Where text is with respect to its point.
+/// The alignment of text at its point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Anchor {
     Start,
@@ -93,7 +93,7 @@ impl Anchor {
     }
 }
 
-/// A figure in the making.
+/// An unfinished figure.
 pub(crate) struct Canvas {
     pub(crate) theme: Theme,
     width: f64,
@@ -103,7 +103,7 @@ pub(crate) struct Canvas {
 }
 
 impl Canvas {
-    /// An empty one; the title is also what a reader who cannot see the figure is told.
+    /// An empty figure; the title is also its accessible name.
     pub(crate) fn new(theme: Theme, width: f64, height: f64, title: &str) -> Self {
         Self {
             theme,
@@ -118,8 +118,8 @@ impl Canvas {
         self.body.push_str(&tag.empty());
     }
 
-    /// An element that says more when it is pointed at.
-    pub(crate) fn add_told(&mut self, tag: Tag, tip: &str) {
+    /// Adds an element with a tooltip.
+    pub(crate) fn add_with_tooltip(&mut self, tag: Tag, tip: &str) {
         let title = format!("<title>{}</title>", escape(tip));
         self.body.push_str(&tag.around(&title));
     }
@@ -164,7 +164,7 @@ impl Canvas {
         self.body.push_str(&tag.around(&escape(text)));
     }
 
-    /// Text that reads upwards, centred at a point.
+    /// Text rotated to read upwards, centred at a point.
     pub(crate) fn upright(&mut self, (x, y): (f64, f64), fill: &str, text: &str) {
         let turn = format!("rotate(-90 {} {})", number(x), number(y));
         let tag = text_tag((x, y), Anchor::Middle, fill, TEXT).attr("transform", &turn);
@@ -216,7 +216,7 @@ fn text_tag(at: (f64, f64), anchor: Anchor, fill: &str, size: f64) -> Tag {
         .attr("text-anchor", anchor.key())
 }
 
-/// How wide text will be, roughly and rather too wide than too narrow.
+/// An upper estimate of the width of text.
 pub(crate) fn text_width(text: &str, size: f64) -> f64 {
     let em = |c: char| match c {
         'i' | 'j' | 'l' | '|' | '\'' | '.' | ',' | ':' | ';' | ' ' | 'I' => 0.34,
@@ -228,7 +228,7 @@ pub(crate) fn text_width(text: &str, size: f64) -> f64 {
     text.chars().map(em).sum::<f64>() * size
 }
 
-/// Two decimals are a hundredth of a pixel; no zeros behind them.
+/// A number with at most two decimals, which are hundredths of a pixel.
 pub(crate) fn number(value: f64) -> String {
     let text = format!("{value:.2}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
@@ -239,7 +239,7 @@ pub(crate) fn number(value: f64) -> String {
     }
 }
 
-/// Text and attribute values as XML takes them, without the control characters that it does not.
+/// Escapes text for XML, and replaces control characters, which XML does not allow.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

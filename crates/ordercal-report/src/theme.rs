@@ -1,25 +1,25 @@
-//! Colours that everybody can tell apart, on paper, on a bright screen and on a dark one.
+//! Accessible colours for light and dark backgrounds.
 
 /// The colours of a figure.
 ///
-/// The series follow Okabe and Ito's palette for colour-blind readers, moved in lightness until each stands
-/// out from the background by 3 to 1 or more. No figure relies on colour alone: every series has its own
-/// marker and dashes, too.
+/// The series use the palette of Okabe and Ito for colour-blind readers, with the lightness adjusted for a
+/// contrast of at least 3:1 with the background. No figure relies on colour alone: every series also has its
+/// own marker and dashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Theme {
-    /// Behind everything.
+    /// The background of the figure.
     pub background: &'static str,
-    /// Behind the data.
+    /// The background of a panel.
     pub panel: &'static str,
     /// Text.
     pub ink: &'static str,
-    /// Text that explains.
+    /// Notes and axis labels.
     pub muted: &'static str,
-    /// Lines that help to read a value off.
+    /// Grid lines.
     pub grid: &'static str,
-    /// The series; the first is for what is not calibrated.
+    /// The series; the first is for the uncalibrated scores.
     pub series: [&'static str; 8],
-    /// The six orders that three classes can have.
+    /// The six orders of three classes.
     pub regions: [&'static str; 6],
 }
 
@@ -54,8 +54,8 @@ impl Theme {
         ],
     };
 
-    /// Colours that the page around an inline figure defines (see [`Theme::variables`]), so that one figure
-    /// serves a bright and a dark page.
+    /// CSS variables that the page around an inline figure defines (see [`Theme::variables`]), so that one
+    /// figure serves a light and a dark page.
     pub const PAGE: Self = Self {
         background: "none",
         panel: "var(--panel)",
@@ -82,7 +82,7 @@ impl Theme {
         ],
     };
 
-    /// The definitions that [`Theme::PAGE`] relies on, as CSS declarations.
+    /// The CSS variables that [`Theme::PAGE`] refers to, with the colours of this theme.
     pub fn variables(&self) -> String {
         let mut css = format!(
             "--background:{};--panel:{};--ink:{};--muted:{};--grid:{};",
@@ -97,11 +97,11 @@ impl Theme {
         css
     }
 
-    /// The colour of a series; there is no end of them.
+    /// The colour of a series; after the last, colours repeat.
     pub(crate) fn of(&self, slot: usize) -> &'static str {
         match slot {
             0 => self.series[0],
-            // Grey is kept for what is not calibrated.
+            // Grey is reserved for the uncalibrated scores.
             _ => self.series[1 + (slot - 1) % (self.series.len() - 1)],
         }
     }

@@ -1,11 +1,10 @@
-//! What a comparison says, in sentences.
+//! The conclusions of a comparison in sentences.
 
 use ordercal::metrics::Metric;
 
 use crate::comparison::Comparison;
-use crate::table::describe;
 
-/// The metric that decides: NLL, or else the first error there is.
+/// The metric that decides which method is best: NLL, or else the first error metric.
 pub fn deciding_metric(comparison: &Comparison) -> Option<Metric> {
     let errors = || {
         comparison
@@ -19,8 +18,8 @@ pub fn deciding_metric(comparison: &Comparison) -> Option<Metric> {
         .copied()
 }
 
-/// The best method among those that keep the order or among those that do not, by the average relative
-/// error; `uncalibrated` competes with the former.
+/// The order-preserving or free method with the smallest average relative error; `uncalibrated` counts as
+/// order-preserving.
 pub fn best_method(
     comparison: &Comparison,
     metric: Metric,
@@ -33,7 +32,8 @@ pub fn best_method(
         .min_by(|&a, &b| averages[a].total_cmp(&averages[b]))
 }
 
-/// The verdict, a sentence a line: what is best, what it costs, and whether the promise was kept.
+/// The verdict: the best order-preserving method, whether all of these kept the predictions, and the best
+/// free method with the predictions it changed.
 pub fn verdict(comparison: &Comparison) -> Vec<String> {
     let mut sentences = Vec::new();
     let metric = deciding_metric(comparison);
@@ -61,7 +61,7 @@ fn best_in_words(comparison: &Comparison, metric: Metric, best: usize) -> String
     if best == 0 {
         return format!(
             "{place}, no method that keeps every prediction has a better {} than the uncalibrated scores.",
-            describe(metric).name
+            metric.name()
         );
     }
     let mut sentence = format!(
@@ -82,7 +82,7 @@ fn best_in_words(comparison: &Comparison, metric: Metric, best: usize) -> String
 /// As in "NLL 14.0% lower".
 fn change(comparison: &Comparison, metric: Metric, method: usize) -> String {
     let relative = comparison.average_relative_errors(metric)[method];
-    let name = describe(metric).name;
+    let name = metric.name();
     let percent = 100.0 * (relative - 1.0);
     if !percent.is_finite() {
         format!("{name} not comparable")
@@ -95,11 +95,11 @@ fn change(comparison: &Comparison, metric: Metric, method: usize) -> String {
     }
 }
 
-/// Who else keeps the order and is as good as far as the data can tell.
+/// The other order-preserving methods that do not differ significantly from the best.
 fn as_good(comparison: &Comparison, metric: Metric, best: usize) -> Option<String> {
     let close = comparison.close_to_best_average(metric);
     let ranks = comparison.average_ranks(metric);
-    // The marks are about the best of all; they say nothing about another one.
+    // The comparison is with the best of all methods; it tells nothing about the second best.
     if ranks[best] != 1 {
         return None;
     }
@@ -110,21 +110,21 @@ fn as_good(comparison: &Comparison, metric: Metric, best: usize) -> Option<Strin
         .collect();
     (!others.is_empty()).then(|| {
         format!(
-            "By {}, the data cannot tell it from {} (paired bootstrap, 95%).",
-            describe(metric).name,
+            "By {}, it does not differ significantly from {} (paired bootstrap, 95%).",
+            metric.name(),
             listed(&others)
         )
     })
 }
 
-/// Whether methods that promise to keep predictions did.
+/// Whether the order-preserving methods kept all predictions.
 fn promise(comparison: &Comparison) -> Vec<String> {
     let mut broken = Vec::new();
     for dataset in comparison.datasets() {
         for result in dataset.methods.iter().filter(|m| m.order_preserving) {
             if result.changed_predictions > 0 {
                 broken.push(format!(
-                    "{} changed {} predictions on {} although it promises to change none: please report this.",
+                    "{} changed {} predictions on {} although it is order-preserving: please report this bug.",
                     result.method, result.changed_predictions, dataset.name
                 ));
             }

@@ -47,7 +47,7 @@ pub fn run(rows: usize, seed: u64, progress: &(dyn Fn(usize) + Sync)) -> Finding
                 let (classes, models) = &pools[rng.below(pools.len())];
                 // Wide rows cost more: fewer of them, so that no width takes all the time.
                 let rows = (ROUND * 16 / classes.max(&16)).max(8);
-                one_round(rows, *classes, models, &mut rng)
+                self::round(rows, *classes, models, &mut rng)
             })
             .collect();
         round += batch.len();
@@ -60,7 +60,8 @@ pub fn run(rows: usize, seed: u64, progress: &(dyn Fn(usize) + Sync)) -> Finding
     findings
 }
 
-fn one_round(rows: usize, classes: usize, models: &[Model], rng: &mut Rng) -> Findings {
+/// Tries `rows` hostile rows of one width, divided among the models, in every output there is.
+pub fn round(rows: usize, classes: usize, models: &[Model], rng: &mut Rng) -> Findings {
     let mut findings = Findings::default();
     // Each model sees rows of its own.
     let share = rows.div_ceil(models.len());

@@ -13,16 +13,17 @@ pub fn order_preserving_methods() -> Vec<Method> {
     Method::all().into_iter().map(Method::keep_order).collect()
 }
 
+/// A method fitted to a little data.
+pub fn fit(method: &Method, classes: usize, seed: u64) -> Model {
+    let data = overconfident_data(300, classes, seed);
+    let fitted = method.fit(&data);
+    fitted.expect("ordinary data can be fitted").model
+}
+
 /// Every order-preserving method fitted to a little data.
 pub fn fitted(classes: usize, seed: u64) -> Vec<Model> {
-    let data = overconfident_data(300, classes, seed);
-    let fit = |method: Method| {
-        method
-            .fit(&data)
-            .expect("ordinary data can be fitted")
-            .model
-    };
-    order_preserving_methods().into_iter().map(fit).collect()
+    let methods = order_preserving_methods().into_iter();
+    methods.map(|method| fit(&method, classes, seed)).collect()
 }
 
 /// Models nobody would fit: steep, flat and jagged ones.

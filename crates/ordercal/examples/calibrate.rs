@@ -1,15 +1,16 @@
-//! The main job on data made here: fit every method, print what changed.
+//! Fits every method to simulated data and prints what changed.
 //!
 //! `cargo run --release --example calibrate`
 
 #![allow(clippy::print_stdout)]
 
 use ndarray::{Array2, ArrayView1, s};
+use ordercal::rank::argmax;
 use ordercal::{Dataset, Method, Result, Rng, ScoreKind, Scores};
 
 const CLASSES: usize = 10;
 
-/// Logits of a classifier that is too sure of itself, the surer the worse.
+/// Logits of an overconfident classifier: the larger the confidence, the more overconfident.
 fn classifier(rows: usize) -> (Array2<f32>, Vec<u32>) {
     let mut rng = Rng::new(2020);
     let mut labels = Vec::with_capacity(rows);
@@ -21,7 +22,7 @@ fn classifier(rows: usize) -> (Array2<f32>, Vec<u32>) {
             let bonus = if class == favourite { lift } else { 0.0 };
             *logit = (1.5 * rng.normal() + bonus) as f32;
         }
-        // The truth is less certain than the logits say: each is bent towards zero.
+        // The true distribution is less certain than the logits: each is shrunk towards zero.
         let truth = row.mapv(|v| f64::from(v.signum() * v.abs().powf(0.75)));
         labels.push(draw(&mut rng, truth.view()));
     }
@@ -45,33 +46,39 @@ fn main() -> Result<()> {
     let test = Scores::new(ScoreKind::Logits, test)?;
 
     println!("10 classes, 5000 rows to calibrate on, 5000 to test on\n");
-    println!("method          NLL      mean confidence  accuracy  predictions changed");
+    println!("method          NLL      mean confidence  accuracy  ranking  predictions changed");
+    let mut free = Vec::new();
     for method in Method::all() {
         let model = method.fit(&data)?.model;
         let probs: Array2<f64> = model.apply(&test, ScoreKind::Probs)?;
         let (mut nll, mut confidence, mut hits, mut changed) = (0.0, 0.0, 0, 0);
         for (row, probs) in probs.rows().into_iter().enumerate() {
             let label = labels[5000 + row] as usize;
-            let top = argmax(probs.iter());
+            let top = argmax(probs);
             nll -= probs[label].ln() / 5000.0;
             confidence += probs[top] / 5000.0;
             hits += usize::from(top == label);
-            changed += usize::from(top != argmax(test.row(row).iter()));
+            changed += usize::from(top != argmax(test.row(row)));
         }
         let accuracy = hits as f64 / 5000.0;
         println!(
-            "{:<14}  {nll:.4}   {confidence:.4}           {accuracy:.4}    {changed}",
-            method.key()
+            "{:<14}  {nll:.4}   {confidence:.4}           {accuracy:.4}    {:<7}  {changed}",
+            method.key(),
+            if method.promises_order() {
+                "kept"
+            } else {
+                "free"
+            }
         );
+        if !method.promises_order() {
+            free.push(method.key().to_owned());
+        }
     }
-    println!("\nConfidence and accuracy agree after calibration, and every method but the last,");
-    println!("which is there for comparison, leaves each row's whole ranking as it was.");
+    println!(
+        "\nConfidence and accuracy agree after calibration. {} methods are free to change",
+        free.len()
+    );
+    println!("predictions ({});", free.join(", "));
+    println!("the others keep the ranking of every row.");
     Ok(())
-}
-
-fn argmax<'a, T: PartialOrd + 'a>(values: impl Iterator<Item = &'a T>) -> usize {
-    let best = values
-        .enumerate()
-        .reduce(|best, next| if next.1 > best.1 { next } else { best });
-    best.map_or(0, |(class, _)| class)
 }

@@ -30,10 +30,11 @@ use crate::data::{Dataset, ScoreKind};
 use crate::error::{Error, Result};
 use crate::methods::listed::Uncalibrated;
 use crate::metrics::{
-    Binning, BootstrapOptions, Metric, MetricOptions, Predictions, Reliability, Target, evaluate,
-    resampled,
+    Binning, BootstrapOptions, Interval, Metric, MetricOptions, Predictions, Reliability, Target,
+    bootstrap, evaluate, resampled,
 };
 use crate::models::Model;
+use crate::rank::argmax;
 use crate::registry::Method;
 
 /// The keys of what is compared if nobody says: those that keep the order, then the main free ones.
@@ -99,6 +100,10 @@ pub struct Measures {
     pub options: MetricOptions,
     /// Resamples, if they are wanted.
     pub bootstrap: Option<BootstrapOptions>,
+    /// Whether the resamples are to give intervals; by default they do not.
+    pub intervals: bool,
+    /// Whether the metrics on every resample are kept, for paired comparisons; by default they are.
+    pub keep_resamples: bool,
 }
 
 impl Measures {
@@ -112,6 +117,8 @@ impl Measures {
             metrics,
             options: MetricOptions::default(),
             bootstrap: None,
+            intervals: false,
+            keep_resamples: true,
         }
     }
 
@@ -146,7 +153,10 @@ impl Measures {
 pub struct Measured {
     /// Every metric.
     pub metrics: BTreeMap<Metric, f64>,
-    /// Every metric on the bootstrap's resamples, the same ones for every model; empty without a bootstrap.
+    /// The interval of every metric, if intervals were asked for.
+    pub intervals: BTreeMap<Metric, Interval>,
+    /// Every metric on the bootstrap's resamples, the same ones for every model; empty if they are
+    /// not kept.
     pub resampled: BTreeMap<Metric, Vec<f64>>,
     /// How many predictions differ from those of the scores.
     pub changed_predictions: u64,
@@ -167,8 +177,25 @@ pub fn measure(model: &Model, test: &Dataset<'_>, measures: &Measures) -> Result
         return of_predictions(&Predictions::from(test), 0, measures);
     }
     let probs = model.apply::<f64>(test.scores(), ScoreKind::Probs)?;
-    let changed = changed_predictions(test, probs.view()) as u64;
-    of_predictions(&predictions(probs.view(), test)?, changed, measures)
+    measure_probs(probs.view(), test, measures)
+}
+
+/// Measures probabilities that were made elsewhere for the test rows.
+///
+/// # Errors
+/// If the matrix has another shape than the scores, a row is not a distribution, or the numbers in `measures` are out
+/// of range.
+pub fn measure_probs(
+    probs: ArrayView2<'_, f64>,
+    test: &Dataset<'_>,
+    measures: &Measures,
+) -> Result<Measured> {
+    let (expected, found) = ((test.rows(), test.classes()), probs.dim());
+    if expected != found {
+        return Err(Error::WrongShape { expected, found });
+    }
+    let changed = changed_predictions(test, probs) as u64;
+    of_predictions(&predictions(probs, test)?, changed, measures)
 }
 
 fn of_predictions(
@@ -179,12 +206,18 @@ fn of_predictions(
     let Measures {
         metrics, options, ..
     } = measures;
-    let drawn = match &measures.bootstrap {
-        Some(how) => resampled(predictions, metrics, options, how)?,
-        None => BTreeMap::new(),
-    };
+    let (mut intervals, mut drawn) = (BTreeMap::new(), BTreeMap::new());
+    if let Some(how) = &measures.bootstrap {
+        if measures.intervals {
+            intervals = bootstrap(predictions, metrics, options, how)?;
+        }
+        if measures.keep_resamples {
+            drawn = resampled(predictions, metrics, options, how)?;
+        }
+    }
     Ok(Measured {
         metrics: evaluate(predictions, metrics, options)?,
+        intervals,
         resampled: drawn,
         changed_predictions,
         reliability: Reliability::new(predictions, Target::TopLabel, Binning::EqualWidth, options)?,
@@ -206,21 +239,8 @@ pub fn predictions<'a>(probs: ArrayView2<'a, f64>, data: &Dataset<'_>) -> Result
 /// How many rows have another most probable class than their scores say; the first of several counts.
 pub fn changed_predictions(data: &Dataset<'_>, probs: ArrayView2<'_, f64>) -> usize {
     let rows = probs.rows().into_iter().enumerate();
-    let changed = rows.filter(|(row, after)| {
-        let before = data.scores().row(*row).iter().map(|&s| f64::from(s));
-        first_largest(before) != first_largest(after.iter().copied())
-    });
+    let changed = rows.filter(|(row, after)| argmax(data.scores().row(*row)) != argmax(*after));
     changed.count()
-}
-
-fn first_largest(values: impl Iterator<Item = f64>) -> usize {
-    let mut best = (0, f64::NEG_INFINITY);
-    for (place, value) in values.enumerate() {
-        if value > best.1 {
-            best = (place, value);
-        }
-    }
-    best.0
 }
 
 #[cfg(test)]

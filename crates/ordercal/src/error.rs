@@ -142,7 +142,7 @@ pub enum Error {
     #[error("the model's `{part}` is {found}: expected {expected}")]
     InvalidPart {
         /// The part, as in a model file.
-        part: String,
+        part: Box<str>,
         /// What is there.
         found: String,
         /// What would be right.

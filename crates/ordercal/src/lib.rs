@@ -33,6 +33,8 @@
 //! - [`metrics`]: how good probabilities are, with the evidence behind each number.
 //! - [`select`]: choosing among methods and hyperparameters by cross validation.
 //! - [`compare`]: several methods, fitted on some rows and measured on others.
+//! - [`curve`]: metrics against the number of calibration rows, or against a penalty.
+//! - [`diagnose`]: warnings about data and models.
 //! - [`Watch`]: progress and cancellation.
 //! - [`Calibrator`] and [`Transform`]: bring your own method; [`Method::custom`] puts it beside the others, and
 //!   [`keep_order`] projects anyone's probabilities.
@@ -48,7 +50,9 @@
 
 pub mod combine;
 pub mod compare;
+pub mod curve;
 mod data;
+pub mod diagnose;
 mod error;
 #[doc(hidden)]
 pub mod kernels;

@@ -60,72 +60,44 @@ vectorized! {
     }
 }
 
-impl Real for f32 {
-    const MIN_POSITIVE: f64 = f32::MIN_POSITIVE as f64;
-    const LIMIT: f64 = (f32::MAX / 2.0) as f64;
+macro_rules! impl_real {
+    ($float:ty, $bits:ty, $round_all:ident, $as_f32:expr) => {
+        impl Real for $float {
+            const MIN_POSITIVE: f64 = <$float>::MIN_POSITIVE as f64;
+            const LIMIT: f64 = (<$float>::MAX / 2.0) as f64;
 
-    fn from_f64(value: f64) -> Self {
-        value as f32 + 0.0
-    }
+            fn from_f64(value: f64) -> Self {
+                value as $float + 0.0
+            }
 
-    fn round_all(values: &[f64], bounds: (f64, f64), output: &mut [Self]) {
-        round_all_f32(values, bounds, output);
-    }
+            fn to_f64(self) -> f64 {
+                f64::from(self)
+            }
 
-    fn as_f32(values: &[Self]) -> Option<&[f32]> {
-        Some(values)
-    }
+            fn key(self) -> i64 {
+                let magnitude = (self.to_bits() & (<$bits>::MAX >> 1)) as i64;
+                if self.is_sign_negative() {
+                    -magnitude
+                } else {
+                    magnitude
+                }
+            }
 
-    fn to_f64(self) -> f64 {
-        f64::from(self)
-    }
+            fn from_key(key: i64) -> Self {
+                let value = <$float>::from_bits(key.unsigned_abs() as $bits);
+                if key < 0 { -value } else { value }
+            }
 
-    fn key(self) -> i64 {
-        let magnitude = i64::from(self.to_bits() & (u32::MAX >> 1));
-        if self.is_sign_negative() {
-            -magnitude
-        } else {
-            magnitude
+            fn round_all(values: &[f64], bounds: (f64, f64), output: &mut [Self]) {
+                $round_all(values, bounds, output);
+            }
+
+            fn as_f32(values: &[Self]) -> Option<&[f32]> {
+                $as_f32(values)
+            }
         }
-    }
-
-    fn from_key(key: i64) -> Self {
-        let value = f32::from_bits(key.unsigned_abs() as u32);
-        if key < 0 { -value } else { value }
-    }
+    };
 }
 
-impl Real for f64 {
-    const MIN_POSITIVE: f64 = f64::MIN_POSITIVE;
-    const LIMIT: f64 = f64::MAX / 2.0;
-
-    fn from_f64(value: f64) -> Self {
-        value + 0.0
-    }
-
-    fn round_all(values: &[f64], bounds: (f64, f64), output: &mut [Self]) {
-        clamp_all_f64(values, bounds, output);
-    }
-
-    fn as_f32(_: &[Self]) -> Option<&[f32]> {
-        None
-    }
-
-    fn to_f64(self) -> f64 {
-        self
-    }
-
-    fn key(self) -> i64 {
-        let magnitude = (self.to_bits() & (u64::MAX >> 1)) as i64;
-        if self.is_sign_negative() {
-            -magnitude
-        } else {
-            magnitude
-        }
-    }
-
-    fn from_key(key: i64) -> Self {
-        let value = f64::from_bits(key.unsigned_abs());
-        if key < 0 { -value } else { value }
-    }
-}
+impl_real!(f32, u32, round_all_f32, Some);
+impl_real!(f64, u64, clamp_all_f64, |_| None);

@@ -1,4 +1,4 @@
-//! The promise, hammered on a million hostile rows; `cargo xtask hammer` goes on from there.
+//! The promise, hammered on a million hostile rows; `cargo measure hammer` goes on from there.
 
 use ordercal_testkit::hammer;
 

@@ -13,65 +13,32 @@ joins a calibrator to a network's own file.
 
 from __future__ import annotations
 
+from ._native import __version__
 from ._calibrator import Calibrator, FitReport, calibrator, load
 from ._compare import Comparison, compare
 from ._errors import MissingFileError, NotFittedError, OrdercalError, OrdercalTypeError
+from ._keep_order import KeepOrder
 from ._metrics import Evaluation, MetricState, Reliability, evaluate, reliability
-from .methods import (
-    BBQ,
-    Auto,
-    AutoFree,
-    Beta,
-    Diagonal,
-    Dirichlet,
-    EnsembleTemperatureScaling,
-    Histogram,
-    Isotonic,
-    MatrixScaling,
-    OrderInvariant,
-    OrderPreserving,
-    Platt,
-    StructuredMatrixScaling,
-    StructuredVectorScaling,
-    TemperatureScaling,
-    Uncalibrated,
-    Unconstrained,
-    VectorScaling,
-)
+from . import methods
+from .methods import *
 
 __all__ = [
-    "BBQ",
-    "Auto",
-    "AutoFree",
-    "Beta",
     "Calibrator",
     "Comparison",
-    "Diagonal",
-    "Dirichlet",
-    "EnsembleTemperatureScaling",
     "Evaluation",
     "FitReport",
-    "Histogram",
-    "Isotonic",
-    "MatrixScaling",
+    "KeepOrder",
     "MetricState",
     "MissingFileError",
     "NotFittedError",
-    "OrderInvariant",
-    "OrderPreserving",
     "OrdercalError",
     "OrdercalTypeError",
-    "Platt",
     "Reliability",
-    "StructuredMatrixScaling",
-    "StructuredVectorScaling",
-    "TemperatureScaling",
-    "Uncalibrated",
-    "Unconstrained",
-    "VectorScaling",
+    "__version__",
     "calibrator",
     "compare",
     "evaluate",
     "load",
     "reliability",
 ]
+__all__ += methods.__all__

@@ -13,8 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _native
-from ._errors import NotFittedError, OrdercalError
-from ._inputs import read_labels, read_scores, read_weights
+from ._errors import OrdercalError, not_fitted
+from ._inputs import align, read_labels, read_scores, read_weights
+from ._parameters import PARAMETERS
+from ._progress import shown
+from ._types import Kind, MethodKey
 
 Self = TypeVar("Self", bound="Calibrator")
 
@@ -46,10 +49,20 @@ class Calibrator:
     """A map from scores to calibrated probabilities, learned by `fit`.
 
     Keywords are the method's hyperparameters, with the library's defaults; a setting that is a group of
-    settings (`optimizer`) is a dict, `None` being the method's own. `kind` says what scores are: "logits",
-    "log-probs" or "probs".
+    settings (`optimizer`) is a dict, `None` being the method's own.
 
-    After a fit: `classes_`, `report_`, `order_preserving_` and `parameters_`.
+    Attributes
+    ----------
+    classes_ : array of shape (k,)
+        The class of each column.
+    n_features_in_ : int
+        The number of columns.
+    report_ : FitReport
+        What the fit did.
+    order_preserving_ : bool
+        Whether the ranking of every row is kept.
+    parameters_ : dict
+        What was learned: numbers and arrays by name.
     """
 
     _key: ClassVar[str] = ""
@@ -66,6 +79,7 @@ class Calibrator:
         }
         cls._free = not _native.promises_order(key)
         cls.__init__ = _constructor(cls._defaults, cls._free)  # type: ignore[method-assign]
+        cls.__doc__ = f"{cls.__doc__}\n\n{_documentation(key, cls)}"
         REGISTRY[key] = cls
 
     # -- scikit-learn's manners ------------------------------------------------------------------------
@@ -124,36 +138,58 @@ class Calibrator:
         *,
         classes: Any = None,
         progress: Callable[[int, int, float], object] | None = None,
+        verbose: bool | None = None,
     ) -> Self:
-        """Learns from held-out scores and labels.
+        """Learns from scores and labels that the classifier was not trained on.
 
-        Labels are column numbers, or names: of `classes` if given, of a data frame's columns, or else in sorted
-        order. `progress(iteration, of, loss)` is called now and then; what it raises ends the fit, and so
-        does Ctrl-C.
+        Parameters
+        ----------
+        scores : array of shape (n, k), or (n,) for two classes
+            What the classifier says of each row, in the form that `kind` names. One dimension or one column is the
+            positive class of two: its log-odds, probability or log-probability.
+        labels : array of shape (n,)
+            The true classes: column numbers, or names. Names are those of `classes` if given, of the columns of a
+            data frame, or of the categories of categorical labels; otherwise they stand in sorted order.
+        sample_weight : array of shape (n,), optional
+            How much each row counts; a weight of 2 is a row that is there twice.
+        classes : array of shape (k,), optional
+            The class of each column.
+        progress : callable, optional
+            Called now and then as `progress(iteration, of, loss)`. What it raises ends the fit; so does Ctrl-C.
+        verbose : bool, optional
+            Whether to draw a bar once the fit has taken two seconds. None: in a terminal and in a notebook.
+
+        Returns
+        -------
+        self
         """
-        array, columns = read_scores(scores)
+        array, columns = read_scores(scores, self.kind)
         indices, names = read_labels(labels, array.shape[1], columns, classes)
-        named = classes is not None or names.dtype.kind not in "iu"
-        model = _native.fit(
-            self._method(),
-            array,
-            self.kind,
-            indices,
-            read_weights(sample_weight),
-            [str(name) for name in names] if named else None,
-            progress,
-        )
+        named = not np.array_equal(names, np.arange(array.shape[1]))
+        with shown(type(self).__name__, verbose, progress) as report:
+            model = _native.fit(
+                self._method(),
+                array,
+                self.kind,
+                indices,
+                read_weights(sample_weight),
+                [str(name) for name in names.tolist()] if named else None,
+                _class_type(names),
+                report,
+            )
         self._take(model, names)
+        self._columns = columns
         return self
 
     # What `__init__` stores beside the method's own settings.
-    kind: str
+    kind: Kind
+    # The names of the columns of the data frame that it was fitted to.
+    _columns: list[Any] | None = None
 
     def _take(self, model: _native.Model, classes: NDArray[Any] | None = None) -> None:
         self.model_ = model
         if classes is None:
-            names = model.class_names
-            classes = np.arange(model.classes) if names is None else np.asarray(names)
+            classes = _class_names(model)
         self.classes_ = classes
         self.n_features_in_ = model.classes
         self.report_ = FitReport(**json.loads(model.report))
@@ -162,7 +198,7 @@ class Calibrator:
     def _fitted(self) -> _native.Model:
         model: _native.Model | None = getattr(self, "model_", None)
         if model is None:
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call `fit` first")
+            raise not_fitted(f"this {type(self).__name__} is not fitted yet: call `fit` first")
         return model
 
     @property
@@ -171,9 +207,16 @@ class Calibrator:
         model = self._fitted()
         return {**json.loads(model.settings), **model.tensors()}
 
+    def _known_columns(self) -> list[Any] | None:
+        """What columns of a data frame have to be called: as in the fit, or else as the classes."""
+        if self._columns is not None:
+            return self._columns
+        return None if self._fitted().class_names is None else list(self.classes_.tolist())
+
     def _apply(self, scores: Any, to: str, dtype: Any) -> NDArray[Any]:
         model = self._fitted()
-        array, _ = read_scores(scores)
+        array, columns = read_scores(scores, self.kind)
+        array = align(array, columns, self._known_columns())
         if dtype is None:
             wide = array.dtype == np.float64
         else:
@@ -181,19 +224,33 @@ class Calibrator:
             if wanted not in (np.float32, np.float64):
                 raise OrdercalError(f"results are float32 or float64, not {wanted}")
             wide = wanted == np.float64
+        if len(array) == 0 and array.shape[1] == model.classes:
+            return np.empty(array.shape, dtype=np.float64 if wide else np.float32)
         result: NDArray[Any] = model.apply(array, self.kind, to, wide)
         return result
 
     def predict_proba(self, scores: Any, *, dtype: Any = None) -> NDArray[Any]:
-        """Calibrated probabilities, float64 for float64 scores and else float32 unless `dtype` says."""
+        """Calibrated probabilities, a column per class.
+
+        Parameters
+        ----------
+        scores : array of shape (n, k), or (n,) for two classes
+            As in `fit`. The columns of a data frame may stand in another order: they are found by their names.
+        dtype : {float32, float64}, optional
+            The type of the result; None: float64 for float64 scores, and float32 for all others.
+
+        Returns
+        -------
+        array of shape (n, k)
+        """
         return self._apply(scores, "probs", dtype)
 
     def predict_log_proba(self, scores: Any, *, dtype: Any = None) -> NDArray[Any]:
-        """Logarithms of the calibrated probabilities."""
+        """Logarithms of the calibrated probabilities; parameters as in `predict_proba`."""
         return self._apply(scores, "log-probs", dtype)
 
     def predict_logits(self, scores: Any, *, dtype: Any = None) -> NDArray[Any]:
-        """Calibrated logits: their softmax is `predict_proba`."""
+        """Calibrated logits: their softmax is `predict_proba`. Parameters as there."""
         return self._apply(scores, "logits", dtype)
 
     def predict(self, scores: Any) -> NDArray[Any]:
@@ -205,12 +262,27 @@ class Calibrator:
     # -- files -----------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a model file, which the command line and `ordercal.load` read."""
-        self._fitted().save(os.fspath(path))
+        """Writes a model file, which the command line and `ordercal.load` read.
+
+        It holds the kind of scores, the names of the classes with their type (text, whole numbers, floats or
+        booleans), and a checksum.
+
+        Parameters
+        ----------
+        path : str or path
+            Where to; a file that is there is replaced, and never left half-written.
+        """
+        model = self._fitted()
+        if model.class_names is not None and _class_type(self.classes_) is None:
+            raise OrdercalError(
+                "classes that are neither text, whole numbers, floats nor booleans, or not all of one type, "
+                "cannot be saved: name them with texts in fit(…, classes=[…])"
+            )
+        model.save(os.fspath(path))
 
     @classmethod
-    def load(cls: type[Self], path: str | os.PathLike[str], *, kind: str = "logits") -> Self:
-        """Reads a model file of this method; `ordercal.load` reads one of any."""
+    def load(cls: type[Self], path: str | os.PathLike[str], *, kind: Kind | None = None) -> Self:
+        """Reads a model file of this method; `ordercal.load` reads one of any, and has the same parameters."""
         found = load(path, kind=kind)
         if not isinstance(found, cls):
             raise OrdercalError(f"{os.fspath(path)}: the model is a {type(found).__name__}, not a {cls.__name__}")
@@ -219,8 +291,16 @@ class Calibrator:
     def to_onnx(self, path: str | os.PathLike[str] | None = None) -> bytes:
         """The model as ONNX: `scores` of this `kind` in, `probabilities` and `logits` out.
 
-        It was run on sample rows and compared with the model before this returns. With a path, the bytes are
-        written there too.
+        It was run on sample rows and compared with the model before this returns.
+
+        Parameters
+        ----------
+        path : str or path, optional
+            Where the bytes are written to, too.
+
+        Returns
+        -------
+        bytes
         """
         model = self._fitted()
         if path is not None:
@@ -228,6 +308,17 @@ class Calibrator:
             with open(path, "rb") as file:
                 return file.read()
         return model.onnx(self.kind)
+
+
+def _documentation(key: str, cls: type[Calibrator]) -> str:
+    """The keywords of a class, explained."""
+    texts = {name + "_" if name == "lambda" else name: text for name, text in PARAMETERS.get(key, {}).items()}
+    texts["keep_order"] = "Whether to keep the ranking of every row, by projection onto it; predictions stay."
+    texts["kind"] = 'What scores are: "logits", "log-probs" or "probs".'
+    lines = ["    Parameters", "    ----------"]
+    for name, parameter in list(inspect.signature(cls.__init__).parameters.items())[1:]:
+        lines += [f"    {name} : default {parameter.default!r}", f"        {texts.get(name, '')}".rstrip()]
+    return "\n".join(lines) + "\n    "
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -266,8 +357,39 @@ def _constructor(defaults: dict[str, Any], free: bool) -> Callable[..., None]:
     return __init__
 
 
-def calibrator(method: str, **params: Any) -> Calibrator:
-    """The calibrator with a key of the command line: "ts", "oi", "sms+order", …"""
+def _class_type(classes: NDArray[Any]) -> str | None:
+    """What class names are, for the model file; None if it has no word for it."""
+    found = {"U": "text", "i": "integer", "u": "integer", "f": "float", "b": "boolean"}.get(classes.dtype.kind)
+    if found is None and all(isinstance(name, str) for name in classes.tolist()):
+        return "text"
+    return found
+
+
+def _class_names(model: _native.Model) -> NDArray[Any]:
+    """The names of the classes with the type they had."""
+    names = model.class_names
+    if names is None:
+        return np.arange(model.classes)
+    if model.class_type == "boolean":
+        return np.asarray([name == "True" for name in names])
+    types = {"text": np.str_, "integer": np.int64, "float": np.float64}
+    return np.asarray(names).astype(types[model.class_type])
+
+
+def calibrator(method: MethodKey, **params: Any) -> Calibrator:
+    """The calibrator with a key of the command line.
+
+    Parameters
+    ----------
+    method : str
+        "ts", "oi", "auto", …; with "+order" after the key of a free method, it keeps predictions.
+    **params
+        The keywords of its class.
+
+    Returns
+    -------
+    Calibrator
+    """
     key, _, order = method.partition("+")
     if order and (order != "order" or key not in REGISTRY or not REGISTRY[key]._free):
         _native.defaults(method)  # says what is wrong
@@ -279,9 +401,29 @@ def calibrator(method: str, **params: Any) -> Calibrator:
     return REGISTRY[key](**params)
 
 
-def load(path: str | os.PathLike[str], *, kind: str = "logits") -> Calibrator:
-    """Reads a model file, from here or from the command line, of any method."""
-    return _from_model(_native.Model.load(os.fspath(path)), kind)
+def load(path: str | os.PathLike[str], *, kind: Kind | None = None) -> Calibrator:
+    """Reads a model file, from here or from the command line, of any method.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    kind : {"logits", "log-probs", "probs"}, optional
+        What the scores are that it will get. The file knows what it was fitted to, and anything else is refused;
+        files that are older than this knowledge are taken to be of logits if nothing is said.
+
+    Returns
+    -------
+    Calibrator
+        One of the method's class, fitted.
+    """
+    model = _native.Model.load(os.fspath(path))
+    if kind is not None and model.kind is not None and kind != model.kind:
+        raise OrdercalError(
+            f"{os.fspath(path)}: the model was fitted to {model.kind}, not to {kind}: leave `kind` out, and give it "
+            f"{model.kind}"
+        )
+    return _from_model(model, kind or model.kind or "logits")
 
 
 def _from_model(model: _native.Model, kind: str) -> Calibrator:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from . import _native
 from ._calibrator import Calibrator, calibrator
-from ._inputs import read_labels, read_scores
-from ._metrics import _keys
+from ._keep_order import class_probabilities, clone
+from ._errors import OrdercalTypeError
+from ._inputs import align, read_labels, read_scores
+from ._metrics import SEED, _keys
+from ._progress import shown
+from ._types import Kind, MethodKey, MetricKey, Search
 
 #: What is compared, what is measured, and on how many resamples, if nobody says: as on the command line.
 DEFAULT_METHODS, DEFAULT_METRICS, DEFAULT_BOOTSTRAP = _native.comparison_defaults()
@@ -29,7 +37,7 @@ class Comparison(dict[str, Any]):
         return self._text
 
 
-def _method(method: str | Calibrator, seed: int) -> str:
+def _method(method: MethodKey | Calibrator, seed: int) -> str:
     """A method as the library reads it; one that is given by its key takes the seed, as on the command line."""
     if isinstance(method, str):
         method = calibrator(method)
@@ -38,45 +46,97 @@ def _method(method: str | Calibrator, seed: int) -> str:
     return method._method()
 
 
+def _external(name: str, estimator: Any, sets: list[Any]) -> tuple[str, bool, list[tuple[NDArray[np.float64], float]]]:
+    """Fits someone's calibrator to every dataset: what it says about the test rows, and how long the fit took."""
+    if not (hasattr(estimator, "fit") and hasattr(estimator, "predict_proba")):
+        raise OrdercalTypeError(f"`{name}` needs the methods `fit` and `predict_proba`; {type(estimator).__name__} has not both")
+    results = []
+    fitted = estimator
+    for _, calib, calib_indices, test, _ in sets:
+        fitted = clone(estimator)
+        start = time.perf_counter()
+        fitted.fit(calib, calib_indices)
+        seconds = time.perf_counter() - start
+        results.append((class_probabilities(fitted, test, test.shape[1]), seconds))
+    return str(name), bool(getattr(fitted, "order_preserving_", False)), results
+
+
 def compare(
     datasets: Mapping[str, tuple[Any, Any, Any, Any]],
-    methods: Iterable[str | Calibrator] | None = None,
+    methods: Iterable[MethodKey | Calibrator | tuple[str, Any]] | None = None,
     *,
-    metrics: str | Iterable[str] | None = None,
-    kind: str = "logits",
-    search: str = "none",
+    metrics: MetricKey | Iterable[MetricKey] | None = None,
+    kind: Kind = "logits",
+    search: Search = "none",
     folds: int | None = None,
     bins: int = 15,
     bootstrap: int = DEFAULT_BOOTSTRAP,
-    seed: int = 1357,
+    seed: int = SEED,
+    progress: Callable[[int, int, float], object] | None = None,
+    verbose: bool | None = None,
 ) -> Comparison:
-    """Fits methods to each dataset `name: (calib_scores, calib_labels, test_scores, test_labels)`.
+    """Fits methods to each dataset, and measures them on rows that they have not seen, as `ordercal compare` does.
 
-    Methods are keys or calibrators; uncalibrated scores come first whether they are asked for or not. `search`
-    says how hyperparameters are chosen by cross validation: "none", "quick" or "paper", with `folds` folds.
-    `bootstrap` is the number of resamples behind the marks in the text, 0 for none. All of it, and what is
-    done if nothing is said, is as in `ordercal compare`. Ctrl-C ends it at the next step of a fit.
+    Ctrl-C ends it at the next step of a fit.
+
+    Parameters
+    ----------
+    datasets : dict
+        `name: (calib_scores, calib_labels, test_scores, test_labels)`, each as in `Calibrator.fit`.
+    methods : list of str, Calibrator or (str, object), optional
+        Keys, calibrators, or a name with any object that has `fit(scores, labels)` and `predict_proba(scores)`
+        (`KeepOrder` makes one order-preserving; it is fitted as a copy, without a search). Uncalibrated scores come first whether they are asked for or not. None: those that the
+        command compares.
+    metrics : str or list of str, optional
+        The keys of the metrics; None: those of the command.
+    kind : {"logits", "log-probs", "probs"}
+        What the scores are.
+    search : {"none", "quick", "paper"}
+        How hyperparameters are chosen by cross validation.
+    folds : int, optional
+        With how many folds; None: as many as the search has.
+    bins : int
+        The number of bins of the binned metrics.
+    bootstrap : int
+        The number of resamples behind the marks in the text, 0 for none.
+    seed : int
+        The seed of everything random.
+    progress : callable, optional
+        Called as `progress(iteration, of, loss)` during every fit; what it raises ends the comparison.
+    verbose : bool, optional
+        Whether to draw a bar for what takes more than two seconds. None: in a terminal and in a notebook.
+
+    Returns
+    -------
+    Comparison
     """
     sets = []
     for name, (calib_scores, calib_labels, test_scores, test_labels) in datasets.items():
-        calib, columns = read_scores(calib_scores)
+        calib, columns = read_scores(calib_scores, kind)
         calib_indices, names = read_labels(calib_labels, calib.shape[1], columns)
-        test, _ = read_scores(test_scores)
+        test, test_columns = read_scores(test_scores, kind)
+        test = align(test, test_columns, columns)
         # Names stand for the same columns in both, also if some of them do not occur among the test rows.
-        classes = None if names.dtype.kind in "iu" else names
+        classes = None if names.tolist() == list(range(calib.shape[1])) else names
         test_indices, _ = read_labels(test_labels, test.shape[1], None, classes)
         sets.append((str(name), calib, calib_indices, test, test_indices))
-    found, text = _native.compare(
-        sets,
-        kind,
-        [_method(method, seed) for method in (DEFAULT_METHODS if methods is None else methods)],
-        list(dict.fromkeys(DEFAULT_METRICS if metrics is None else _keys(metrics) or [])),
-        bins,
-        search,
-        folds,
-        bootstrap,
-        seed,
-    )
+    asked: list[Any] = list(DEFAULT_METHODS if methods is None else methods)
+    own = [_method(method, seed) for method in asked if not isinstance(method, tuple)]
+    external = [_external(method[0], method[1], sets) for method in asked if isinstance(method, tuple)]
+    with shown("compare", verbose, progress) as report:
+        found, text = _native.compare(
+            sets,
+            kind,
+            own,
+            external,
+            list(dict.fromkeys(DEFAULT_METRICS if metrics is None else _keys(metrics) or [])),
+            bins,
+            search,
+            folds,
+            bootstrap,
+            seed,
+            report,
+        )
     comparison = Comparison(json.loads(found))
     comparison._text = text
     return comparison

@@ -1,6 +1,7 @@
 """Whatever holds numbers becomes a numpy array here, with as few copies as possible.
 
-Values are not looked at: whether scores are finite and labels in range is checked once, in the library.
+Values are not looked at: whether scores are finite and labels in range is checked once, in the library. What is
+looked at is which column is which class: by name wherever both sides have names, and never by a guess.
 """
 
 from __future__ import annotations
@@ -16,8 +17,15 @@ from ._errors import OrdercalError, OrdercalTypeError
 FLOATS: tuple[np.dtype[Any], ...] = tuple(np.dtype(name) for name in ("float16", "float32", "float64"))
 
 
-def as_array(values: Any) -> NDArray[Any]:
+def as_array(values: Any, what: str = "scores") -> NDArray[Any]:
     """A numpy array of anything that can be seen as one; a view where there is one."""
+    if isinstance(values, np.ma.MaskedArray):
+        if np.ma.is_masked(values):
+            raise OrdercalError(
+                f"{what} have masked values, and what stands behind a mask is not data: leave those rows out, "
+                "or fill them in (-inf among logits makes a class impossible)"
+            )
+        return np.ma.getdata(values)
     if hasattr(values, "detach") and hasattr(values, "cpu"):
         # A torch tensor: without its gradient, and where numpy can reach it.
         values = values.detach().cpu()
@@ -39,13 +47,26 @@ def as_array(values: Any) -> NDArray[Any]:
         raise OrdercalError(f"rows of scores differ in length: {error}") from None
 
 
-def read_scores(scores: Any) -> tuple[NDArray[Any], list[str] | None]:
-    """A matrix of floats, and the names of its columns if it is a data frame."""
-    names = None
-    if hasattr(scores, "columns") and hasattr(scores, "to_numpy"):
-        names = [str(name) for name in scores.columns]
+def column_names(scores: Any) -> list[Any] | None:
+    """The names of the columns of a data frame; `None` where they are just numbered."""
+    if not (hasattr(scores, "columns") and hasattr(scores, "to_numpy")):
+        return None
+    names = list(scores.columns)
+    if len(set(map(str, names))) != len(names):
+        raise OrdercalError("two columns of scores have the same name")
+    numbered = names == list(range(len(names))) or names == [f"column_{place}" for place in range(len(names))]
+    return None if numbered else names
+
+
+def read_scores(scores: Any, kind: str = "logits") -> tuple[NDArray[Any], list[Any] | None]:
+    """A matrix of floats, and the names of its columns if it is a data frame that has some.
+
+    One column, or an array of one dimension, is the positive class of two: its log-odds, probability or
+    log-probability.
+    """
+    names = column_names(scores)
     array = as_array(scores)
-    if array.ndim != 2:
+    if array.ndim not in (1, 2):
         raise OrdercalError(
             f"scores have the shape {array.shape}: a matrix is needed, a row per example and a column per class"
         )
@@ -58,29 +79,77 @@ def read_scores(scores: Any) -> tuple[NDArray[Any], list[str] | None]:
             raise OrdercalTypeError(f"scores must be numbers, not {array.dtype}") from None
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
+    if array.ndim == 1 or array.shape[1] == 1:
+        array, names = _two_columns(array.reshape(-1), kind), None
     if not array.flags.aligned:
         array = array.copy()
     return array, names
 
 
+def _two_columns(positive: NDArray[Any], kind: str) -> NDArray[Any]:
+    """Both classes' scores, given those of the positive one."""
+    if positive.dtype == np.float16:
+        positive = positive.astype(np.float32)
+    if kind == "probs":
+        return np.column_stack([1.0 - positive, positive])
+    if kind == "log-probs":
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.column_stack([np.log(-np.expm1(positive)), positive])
+    return np.column_stack([-positive / 2.0, positive / 2.0])
+
+
+def align(array: NDArray[Any], columns: list[Any] | None, known: list[Any] | None) -> NDArray[Any]:
+    """The columns in the order in which they are known, if both have names.
+
+    Raises if the names differ: a column taken for another class would be a silent error.
+    """
+    if columns is None or known is None or list(map(str, columns)) == list(map(str, known)):
+        return array
+    places = {str(name): place for place, name in enumerate(columns)}
+    missing = [name for name in known if str(name) not in places]
+    if missing or len(columns) != len(known):
+        raise OrdercalError(
+            f"the columns of scores are {_listed(columns)}, and those of the fit were {_listed(known)}: "
+            "rename them, or give an array without names"
+        )
+    return array[:, [places[str(name)] for name in known]]
+
+
+def _listed(names: list[Any]) -> str:
+    shown = ", ".join(map(repr, names[:5]))
+    return shown + (f", … ({len(names)} in all)" if len(names) > 5 else "")
+
+
+def _categories(labels: Any) -> list[Any] | None:
+    """The categories of labels that have some, in their order."""
+    dtype = getattr(labels, "dtype", None)
+    found = getattr(dtype, "categories", None)
+    if found is None or type(dtype).__name__ == "Categorical":  # polars' own, in the order of appearance
+        return None
+    return list(found)
+
+
 def read_labels(
     labels: Any,
     n_classes: int,
-    columns: list[str] | None = None,
+    columns: list[Any] | None = None,
     classes: Any = None,
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Column numbers, and the class of each column.
 
-    Integers are column numbers. Names are looked up in `classes`, then among the columns of a data frame,
-    and otherwise stand in sorted order, as scikit-learn's do.
+    Which class a column is: what `classes` says; otherwise the name of the column, where scores are a data frame
+    with names and labels are such names; otherwise the order of the categories, where labels are categorical.
+    Other integers are column numbers, and other names stand in sorted order, as scikit-learn's do, if there is
+    one for each column.
     """
-    array = as_array(labels)
+    categories = _categories(labels)
+    array = as_array(labels, "labels")
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
         raise OrdercalError(f"labels have the shape {array.shape}: one label per row is needed")
     if classes is not None:
-        names = as_array(classes)
+        names = as_array(classes, "class names")
         if names.ndim != 1 or len(names) != n_classes:
             raise OrdercalError(f"there are {names.size} class names for {n_classes} classes")
         return _look_up(array, names), names
@@ -90,14 +159,24 @@ def read_labels(
             row = int(np.argmin(whole))
             raise OrdercalError(f"row {row}: the label {array[row]} is not a whole number")
         array = array.astype(np.int64)
-    if array.dtype.kind in "iub":
+    numbers = array.dtype.kind in "iub"
+    if columns is not None:
+        named = _column_classes(columns, numbers)
+        if named is not None:
+            return _look_up(array if numbers else array.astype(str), named), named
+    if categories is not None and not (numbers and categories == list(range(len(categories)))):
+        if len(categories) != n_classes:
+            raise OrdercalError(
+                f"labels have {len(categories)} categories for {n_classes} classes: "
+                "say which class each column is with classes=[…]"
+            )
+        names = np.asarray(categories)
+        return _look_up(array, names), names
+    if numbers:
         if array.dtype == np.uint64:
             # The library names the row; what it cannot hold it shows as the nearest value.
             array = np.minimum(array, np.uint64(np.iinfo(np.int64).max))
         return np.ascontiguousarray(array, dtype=np.int64), np.arange(n_classes)
-    if columns is not None and set(map(str, array)) <= set(columns):
-        names = np.asarray(columns)
-        return _look_up(array.astype(str), names), names
     try:
         names = np.unique(array)
     except TypeError:
@@ -110,6 +189,16 @@ def read_labels(
     return _look_up(array, names), names
 
 
+def _column_classes(columns: list[Any], numbers: bool) -> NDArray[Any] | None:
+    """The classes that the names of columns are; `None` if labels are numbers and names are not."""
+    if not numbers:
+        return np.asarray([str(name) for name in columns])
+    try:
+        return np.asarray([int(str(name)) for name in columns], dtype=np.int64)
+    except ValueError:
+        return None
+
+
 def _look_up(labels: NDArray[Any], names: NDArray[Any]) -> NDArray[np.int64]:
     places = {name: place for place, name in enumerate(names.tolist())}
     if len(places) != len(names):
@@ -118,7 +207,10 @@ def _look_up(labels: NDArray[Any], names: NDArray[Any]) -> NDArray[np.int64]:
     for row, label in enumerate(labels.tolist()):
         place = places.get(label)
         if place is None:
-            raise OrdercalError(f"row {row}: the label {label!r} is not one of the classes")
+            raise OrdercalError(
+                f"row {row}: the label {label!r} is not one of the classes, {_listed(names.tolist())}; "
+                "classes=[…] says which class each column is"
+            )
         found[row] = place
     return found
 
@@ -127,7 +219,15 @@ def read_weights(weights: Any) -> NDArray[np.float64] | None:
     """One 64-bit float per row."""
     if weights is None:
         return None
-    array = np.asarray(as_array(weights), dtype=np.float64)
+    array = np.asarray(as_array(weights, "weights"), dtype=np.float64)
     if array.ndim != 1:
         raise OrdercalError(f"weights have the shape {array.shape}: one weight per row is needed")
     return array
+
+
+def read_target(target: Any, names: NDArray[Any]) -> int:
+    """The column of a class."""
+    found = np.flatnonzero(names == target)
+    if len(found) != 1:
+        raise OrdercalError(f"there is no class {target!r}; the classes are {_listed(names.tolist())}")
+    return int(found[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +12,26 @@ from numpy.typing import NDArray
 
 from . import _native
 from ._errors import OrdercalError
-from ._inputs import read_labels, read_scores, read_weights
+from ._inputs import read_labels, read_scores, read_target, read_weights
+from ._progress import shown
+from ._types import Binning, Kind, MetricKey
+
+#: The seed of the resamples, and how many a state draws, if nobody says.
+SEED, RESAMPLES = 1357, 1000
 
 
 class Evaluation(dict[str, float]):
-    """Metrics by key; `n` and `classes` say of what, `interval` holds 95 % intervals if asked for."""
+    """Metrics by key.
+
+    Attributes
+    ----------
+    n : int
+        The number of rows.
+    classes : int
+        The number of classes.
+    interval : dict of (float, float)
+        95 % intervals by key, if they were asked for. Each contains its metric.
+    """
 
     n: int
     classes: int
@@ -29,26 +44,76 @@ def _keys(metrics: str | Iterable[str] | None) -> list[str] | None:
     return [metrics] if isinstance(metrics, str) else list(metrics)
 
 
+def _of_target(array: NDArray[Any], kind: Kind, indices: NDArray[np.int64], place: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Probabilities of one class and of all others together, and which of the two each row is."""
+    if kind == "probs":
+        positive = array[:, place]
+    else:
+        shifted = np.asarray(array, dtype=np.float64)
+        shifted = np.exp(shifted - shifted.max(axis=1, keepdims=True))
+        positive = shifted[:, place] / shifted.sum(axis=1)
+    positive = np.asarray(positive, dtype=np.float64)
+    return np.column_stack([1.0 - positive, positive]), (indices == place).astype(np.int64)
+
+
 def evaluate(
     scores: Any,
     labels: Any,
     *,
-    kind: str = "logits",
+    kind: Kind = "logits",
     sample_weight: Any = None,
     classes: Any = None,
-    metrics: str | Iterable[str] | None = None,
+    metrics: MetricKey | Iterable[MetricKey] | None = None,
+    target: Any = None,
     bins: int = 15,
     bootstrap: int | None = None,
-    seed: int = 1357,
+    seed: int = SEED,
+    progress: Callable[[int, int, float], object] | None = None,
+    verbose: bool | None = None,
 ) -> Evaluation:
-    """Metrics of scores against labels: all of them, or those in `metrics`.
+    """Metrics of scores against labels.
 
-    With `bootstrap`, `result.interval` holds the 95 % interval of each from that many resamples.
+    Parameters
+    ----------
+    scores : array of shape (n, k), or (n,) for two classes
+        Logits, or what `kind` says. One dimension or one column is the positive class of two.
+    labels : array of shape (n,)
+        The true classes: column numbers, or names (see `Calibrator.fit`).
+    kind : {"logits", "log-probs", "probs"}
+        What the scores are.
+    sample_weight : array of shape (n,), optional
+        How much each row counts; a weight of 2 is a row that is there twice.
+    classes : array of shape (k,), optional
+        The class of each column.
+    metrics : str or list of str, optional
+        The keys of the metrics; None: all.
+    target : optional
+        A class: everything is about its probability against whether a row is of it, as for two classes.
+        `ece` is still of the predicted one of the two; `reliability(…, target=…).error` is that of the class itself.
+    bins : int
+        The number of bins of the binned metrics.
+    bootstrap : int, optional
+        How many resamples to draw for 95 % intervals, `result.interval`; None: no intervals.
+    seed : int
+        The seed of the resamples.
+    progress : callable, optional
+        Called as `progress(done, of, nan)` while resamples are drawn; what it raises ends it, as does Ctrl-C.
+    verbose : bool, optional
+        Whether to draw a bar for what takes more than two seconds. None: in a terminal and in a notebook.
+
+    Returns
+    -------
+    Evaluation
+        A dict of the metrics by key, with `interval`, `n` and `classes`.
     """
-    array, columns = read_scores(scores)
-    indices, _ = read_labels(labels, array.shape[1], columns, classes)
+    array, columns = read_scores(scores, kind)
+    indices, names = read_labels(labels, array.shape[1], columns, classes)
+    if target is not None:
+        array, indices = _of_target(array, kind, indices, read_target(target, names))
+        kind = "probs"
     weights = read_weights(sample_weight)
-    rows = _native.evaluate(array, kind, indices, weights, _keys(metrics), bins, bootstrap, seed)
+    with shown("intervals", verbose if bootstrap else False, progress) as report:
+        rows = _native.evaluate(array, kind, indices, weights, _keys(metrics), bins, bootstrap, seed, report)
     found = Evaluation((key, value) for key, value, _ in rows)
     found.n, found.classes = array.shape
     found.interval = {key: interval for key, _, interval in rows if interval is not None}
@@ -59,8 +124,22 @@ def evaluate(
 class Reliability:
     """The bins of a reliability diagram; what an empty bin cannot say is NaN.
 
-    `gap` is confidence minus accuracy: above 0 is overconfident. `interval` is the 95 % interval of the
-    accuracy, a row per bin.
+    Attributes
+    ----------
+    lower, upper : array of shape (bins,)
+        Where each bin begins and ends.
+    count : array of shape (bins,)
+        Rows in the bin.
+    share : array of shape (bins,)
+        Its share of the total weight.
+    confidence : array of shape (bins,)
+        The mean probability.
+    accuracy : array of shape (bins,)
+        How often it was right.
+    gap : array of shape (bins,)
+        Confidence minus accuracy: above 0 is overconfident.
+    interval : array of shape (bins, 2)
+        The 95 % interval of the accuracy (Wilson's).
     """
 
     lower: NDArray[np.float64]
@@ -82,24 +161,39 @@ def reliability(
     scores: Any,
     labels: Any,
     *,
-    kind: str = "logits",
+    kind: Kind = "logits",
     sample_weight: Any = None,
     classes: Any = None,
     bins: int = 15,
-    binning: str = "equal-width",
+    binning: Binning = "equal-width",
     target: Any = None,
 ) -> Reliability:
-    """Confidence and accuracy by bins, of the predicted class or of one class, the `target`."""
-    array, columns = read_scores(scores)
+    """Confidence and accuracy by bins.
+
+    Parameters
+    ----------
+    scores, labels, kind, sample_weight, classes
+        As in `evaluate`.
+    bins : int
+        How many bins.
+    binning : {"equal-width", "equal-mass"}
+        Whether bins are equally wide or hold equally many rows.
+    target : optional
+        A class, whose probability is compared with how often it is the label; None: the predicted class of each row.
+
+    Returns
+    -------
+    Reliability
+    """
+    array, columns = read_scores(scores, kind)
     indices, names = read_labels(labels, array.shape[1], columns, classes)
     weights = read_weights(sample_weight)
-    place = None
-    if target is not None:
-        found = np.flatnonzero(names == target)
-        if len(found) != 1:
-            raise OrdercalError(f"there is no class {target!r}")
-        place = int(found[0])
-    rows = json.loads(_native.reliability(array, kind, indices, weights, bins, binning, place))["bins"]
+    place = None if target is None else read_target(target, names)
+    return _diagram(_native.reliability(array, kind, indices, weights, bins, binning, place))
+
+
+def _diagram(found: str) -> Reliability:
+    rows = json.loads(found)["bins"]
     nothing = {"confidence": np.nan, "accuracy": np.nan, "gap": np.nan, "interval": [np.nan, np.nan]}
     filled = [row["filled"] or nothing for row in rows]
 
@@ -121,8 +215,17 @@ def reliability(
 class MetricState:
     """Sums from which every metric can be computed, for rows spread over batches, files or machines.
 
-    Fill states with `update`, `merge` them, read them with `finalize`. Any split of the rows, merged in any
-    order, gives the same bytes. `marginal_ce` is kept only with `marginal=True`: it takes 30 KB a class.
+    Fill states with `update`, join them with `merge` or `+`, read them with `finalize`. Any split of the rows, joined
+    in any order, gives the same bytes. Threads may share a state.
+
+    Parameters
+    ----------
+    classes : int
+        The number of classes.
+    bins : int
+        The number of bins of the binned metrics.
+    marginal : bool
+        Whether to keep what `marginal_ce` needs: 30 KB a class, and more time than everything else.
     """
 
     def __init__(self, classes: int, *, bins: int = 15, marginal: bool = False) -> None:
@@ -130,8 +233,18 @@ class MetricState:
 
     @property
     def classes(self) -> int:
-        """K."""
+        """The number of classes."""
         return self._state.classes
+
+    @property
+    def bins(self) -> int:
+        """The number of bins."""
+        return self._state.bins
+
+    @property
+    def marginal(self) -> bool:
+        """Whether `marginal_ce` is kept."""
+        return self._state.marginal
 
     @property
     def rows(self) -> int:
@@ -139,20 +252,60 @@ class MetricState:
         return self._state.rows
 
     def update(
-        self, scores: Any, labels: Any, *, kind: str = "logits", sample_weight: Any = None, classes: Any = None
+        self, scores: Any, labels: Any, *, kind: Kind = "logits", sample_weight: Any = None, classes: Any = None
     ) -> MetricState:
-        """Takes in rows."""
-        array, columns = read_scores(scores)
+        """Takes in rows; none at all is fine.
+
+        Parameters
+        ----------
+        scores, labels, kind, sample_weight, classes
+            As in `evaluate`. A batch in which some classes do not occur needs `classes` if labels are names.
+
+        Returns
+        -------
+        self
+        """
+        array, columns = read_scores(scores, kind)
+        if len(array) == 0 and len(labels) == 0:
+            if array.shape[1] != self.classes:
+                raise OrdercalError(f"there are {array.shape[1]} columns of scores for {self.classes} classes")
+            return self
         indices, _ = read_labels(labels, array.shape[1], columns, classes)
         self._state.update(array, kind, indices, read_weights(sample_weight))
         return self
 
     def merge(self, other: MetricState) -> MetricState:
-        """Takes in the rows of another state."""
-        if other is self:
-            other = MetricState.from_bytes(other.to_bytes())
+        """Takes in the rows of another state, which must have the same classes and bins; returns itself."""
         self._state.merge(other._state)
         return self
+
+    def __add__(self, other: object) -> MetricState:
+        if not isinstance(other, MetricState):
+            return NotImplemented
+        return MetricState.from_bytes(self.to_bytes()).merge(other)
+
+    def __radd__(self, other: object) -> MetricState:
+        # The 0 that `sum` begins with.
+        if isinstance(other, int) and other == 0:
+            return MetricState.from_bytes(self.to_bytes())
+        return NotImplemented
+
+    def __iadd__(self, other: object) -> MetricState:
+        if not isinstance(other, MetricState):
+            return NotImplemented
+        return self.merge(other)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MetricState):
+            return NotImplemented
+        return self._state.equals(other._state)
+
+    # A state changes.
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        marginal = ", marginal=True" if self.marginal else ""
+        return f"<MetricState of {self.rows} rows: classes={self.classes}, bins={self.bins}{marginal}>"
 
     def finalize(self) -> dict[str, float]:
         """The metrics of all rows taken in."""
@@ -161,6 +314,39 @@ class MetricState:
     def bounds(self) -> dict[str, float]:
         """How far each metric can be from what all rows together would give; 0 for most."""
         return {key: bound for key, (_, bound) in self._state.finalize().items()}
+
+    def interval(self, *, resamples: int = RESAMPLES, seed: int = SEED) -> dict[str, tuple[float, float]]:
+        """95 % intervals of the metrics whose chance can be told from the sums.
+
+        These are `accuracy`, `top5`, `ece`, `mce`, `classwise_ece` and `classwise_ece_sum`; the others need the rows:
+        `evaluate(…, bootstrap=…)`.
+
+        Parameters
+        ----------
+        resamples : int
+            How often the noise of the bins is simulated.
+        seed : int
+            The seed of the simulation.
+
+        Returns
+        -------
+        dict of (float, float)
+        """
+        return self._state.intervals(resamples, seed)
+
+    def reliability(self, target: int | None = None) -> Reliability:
+        """The reliability diagram of all rows taken in, in bins of equal width.
+
+        Parameters
+        ----------
+        target : int, optional
+            The column of a class; None: the predicted class of each row.
+
+        Returns
+        -------
+        Reliability
+        """
+        return _diagram(self._state.reliability(target))
 
     def to_bytes(self) -> bytes:
         """The state as bytes, the same as `ordercal evaluate --state-out` writes."""

@@ -7,20 +7,35 @@ from numpy.typing import NDArray
 __all__ = [
     "Model",
     "State",
+    "__version__",
+    "brief",
     "compare",
     "comparison_defaults",
     "defaults",
     "evaluate",
     "fit",
+    "keep_order",
     "keys",
     "metrics",
     "promises_order",
+    "python_class",
     "reliability",
 ]
+
+__version__: str
 
 def keys() -> list[str]: ...
 def defaults(key: str) -> str: ...
 def promises_order(key: str) -> bool: ...
+def brief(key: str) -> str: ...
+def python_class(key: str) -> str: ...
+def keep_order(
+    scores: NDArray[Any],
+    kind_name: str,
+    probs: NDArray[float64],
+    beta: float,
+    wide: bool,
+) -> NDArray[Any]: ...
 def fit(
     method: str,
     scores: NDArray[Any],
@@ -28,6 +43,7 @@ def fit(
     labels: NDArray[int64],
     weights: NDArray[float64] | None = None,
     class_names: list[str] | None = None,
+    class_type: str | None = None,
     progress: Callable[[int, int, float], object] | None = None,
 ) -> Model: ...
 def metrics() -> list[tuple[str, bool]]: ...
@@ -40,6 +56,7 @@ def evaluate(
     bins: int,
     resamples: int | None,
     seed: int,
+    progress: Callable[[int, int, float], object] | None = None,
 ) -> list[tuple[str, float, tuple[float, float] | None]]: ...
 def reliability(
     scores: NDArray[Any],
@@ -55,12 +72,14 @@ def compare(
     datasets: list[tuple[str, NDArray[Any], NDArray[int64], NDArray[Any], NDArray[int64]]],
     kind_name: str,
     methods: list[str],
+    external: list[tuple[str, bool, list[tuple[NDArray[float64], float]]]],
     metrics: list[str],
     bins: int,
     effort: str,
     folds: int | None,
     resamples: int,
     seed: int,
+    progress: Callable[[int, int, float], object] | None = None,
 ) -> tuple[str, str]: ...
 @final
 class Model:
@@ -72,6 +91,10 @@ class Model:
     def order_preserving(self) -> bool: ...
     @property
     def class_names(self) -> list[str] | None: ...
+    @property
+    def class_type(self) -> str: ...
+    @property
+    def kind(self) -> str | None: ...
     @property
     def method(self) -> str: ...
     @property
@@ -97,6 +120,10 @@ class State:
     @property
     def classes(self) -> int: ...
     @property
+    def bins(self) -> int: ...
+    @property
+    def marginal(self) -> bool: ...
+    @property
     def rows(self) -> int: ...
     def update(
         self,
@@ -106,6 +133,9 @@ class State:
         weights: NDArray[float64] | None = None,
     ) -> None: ...
     def merge(self, other: State) -> None: ...
+    def equals(self, other: State) -> bool: ...
+    def intervals(self, resamples: int, seed: int) -> dict[str, tuple[float, float]]: ...
+    def reliability(self, place: int | None) -> str: ...
     def finalize(self) -> dict[str, tuple[float, float]]: ...
     def to_bytes(self) -> bytes: ...
     @staticmethod

@@ -1,81 +1,34 @@
-"""The methods, one class each. A class is its key and a sentence: keywords and defaults come from the library."""
+"""The methods, one class each, made from the library's table of methods: a new line there is a new class here."""
 
 from __future__ import annotations
 
+import types
+from typing import Any
+
+from . import _native
 from ._calibrator import Calibrator
 
 
-class Uncalibrated(Calibrator, key="uncalibrated"):
-    """The scores as they are: the line to compare with."""
+def _temperature(self: Calibrator) -> float:
+    """What logits are divided by: 1 / beta."""
+    return 1.0 / float(self.parameters_["beta"])
 
 
-class TemperatureScaling(Calibrator, key="ts"):
-    """One temperature. Keeps every prediction."""
+#: What the class of a method has beyond the others.
+_EXTRAS: dict[str, dict[str, Any]] = {"ts": {"temperature_": property(_temperature)}}
 
 
-class EnsembleTemperatureScaling(Calibrator, key="ets"):
-    """A mixture of the tempered, the original and the uniform distribution. Keeps every prediction."""
+def _doc(key: str) -> str:
+    brief = _native.brief(key)
+    promise = "Keeps" if _native.promises_order(key) else "May change predictions, unless `keep_order`, which keeps"
+    return f"{brief[0].upper()}{brief[1:]}.\n\n    {promise} every prediction."
 
 
-class Diagonal(Calibrator, key="diag"):
-    """One increasing function for all classes. Keeps every prediction."""
+def _class(key: str) -> type[Calibrator]:
+    content = {"__doc__": _doc(key), "__module__": __name__, **_EXTRAS.get(key, {})}
+    name = _native.python_class(key)
+    return types.new_class(name, (Calibrator,), {"key": key}, lambda namespace: namespace.update(content))
 
 
-class OrderInvariant(Calibrator, key="oi"):
-    """Multipliers of the gaps between sorted scores, the same for all classes. Keeps every prediction."""
-
-
-class OrderPreserving(Calibrator, key="op"):
-    """Multipliers of the gaps that may depend on which class stands where. Keeps every prediction."""
-
-
-class VectorScaling(Calibrator, key="vs"):
-    """A weight and a bias per class. May change predictions, unless `keep_order`."""
-
-
-class MatrixScaling(Calibrator, key="ms-odir"):
-    """A matrix and biases on logits, with ODIR penalties. May change predictions, unless `keep_order`."""
-
-
-class Dirichlet(Calibrator, key="dir-odir"):
-    """A matrix and biases on log-probabilities, with ODIR penalties. May change predictions, unless `keep_order`."""
-
-
-class StructuredVectorScaling(Calibrator, key="svs"):
-    """Vector scaling that shrinks to temperature scaling. May change predictions, unless `keep_order`."""
-
-
-class StructuredMatrixScaling(Calibrator, key="sms"):
-    """Matrix scaling that shrinks to temperature scaling. May change predictions, unless `keep_order`."""
-
-
-class Platt(Calibrator, key="platt"):
-    """A logistic curve per class, one against the rest. May change predictions, unless `keep_order`."""
-
-
-class Beta(Calibrator, key="beta"):
-    """A beta curve per class, one against the rest. May change predictions, unless `keep_order`."""
-
-
-class Isotonic(Calibrator, key="isotonic"):
-    """An increasing curve per class. May change predictions, unless `keep_order`."""
-
-
-class Histogram(Calibrator, key="histogram"):
-    """Bins per class. May change predictions, unless `keep_order`."""
-
-
-class BBQ(Calibrator, key="bbq"):
-    """An average of binnings per class. May change predictions, unless `keep_order`."""
-
-
-class Unconstrained(Calibrator, key="unconstrained"):
-    """A plain network, for comparison. May change predictions, unless `keep_order`."""
-
-
-class Auto(Calibrator, key="auto"):
-    """A mixture of order-preserving maps learned on held-out rows, or less where that is enough. Keeps every prediction."""
-
-
-class AutoFree(Calibrator, key="auto-free"):
-    """`Auto` without the projection onto the order. May change predictions, unless `keep_order`."""
+__all__ = sorted(_native.python_class(key) for key in _native.keys())
+globals().update({_native.python_class(key): _class(key) for key in _native.keys()})

@@ -4,21 +4,46 @@ from collections.abc import Sequence
 from typing import Any
 
 from ._calibrator import Calibrator
+from ._types import Kind
+
+__all__ = [
+    "Auto",
+    "AutoFree",
+    "BBQ",
+    "Beta",
+    "Diagonal",
+    "Dirichlet",
+    "EnsembleTemperatureScaling",
+    "Histogram",
+    "Isotonic",
+    "MatrixScaling",
+    "OrderInvariant",
+    "OrderPreserving",
+    "Platt",
+    "StructuredMatrixScaling",
+    "StructuredVectorScaling",
+    "TemperatureScaling",
+    "Uncalibrated",
+    "Unconstrained",
+    "VectorScaling",
+]
 
 class Uncalibrated(Calibrator):
     def __init__(
         self,
         /,
         *,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
 
 class TemperatureScaling(Calibrator):
+    @property
+    def temperature_(self) -> float: ...
     def __init__(
         self,
         /,
         *,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
 
 class EnsembleTemperatureScaling(Calibrator):
@@ -26,69 +51,7 @@ class EnsembleTemperatureScaling(Calibrator):
         self,
         /,
         *,
-        kind: str = "logits",
-    ) -> None: ...
-
-class Diagonal(Calibrator):
-    hidden: Sequence[int]
-    lambda_: float
-    smoothness: float
-    input: str
-    intervals: int
-    optimizer: dict[str, Any] | None
-    seed: int
-    def __init__(
-        self,
-        /,
-        *,
-        hidden: Sequence[int] = (10, 10),
-        lambda_: float = 0.0,
-        smoothness: float = 1.0,
-        input: str = "log-softmax",
-        intervals: int = 4096,
-        optimizer: dict[str, Any] | None = None,
-        seed: int = 1357,
-        kind: str = "logits",
-    ) -> None: ...
-
-class OrderInvariant(Calibrator):
-    hidden: Sequence[int]
-    lambda_: float
-    input: str
-    optimizer: dict[str, Any] | None
-    early_stopping: dict[str, Any] | None
-    seed: int
-    def __init__(
-        self,
-        /,
-        *,
-        hidden: Sequence[int] = (100,),
-        lambda_: float = 0.001,
-        input: str = "centred",
-        optimizer: dict[str, Any] | None = None,
-        early_stopping: dict[str, Any] | None = None,
-        seed: int = 1357,
-        kind: str = "logits",
-    ) -> None: ...
-
-class OrderPreserving(Calibrator):
-    hidden: Sequence[int]
-    lambda_: float
-    input: str
-    optimizer: dict[str, Any] | None
-    early_stopping: dict[str, Any] | None
-    seed: int
-    def __init__(
-        self,
-        /,
-        *,
-        hidden: Sequence[int] = (100,),
-        lambda_: float = 0.001,
-        input: str = "log-softmax",
-        optimizer: dict[str, Any] | None = None,
-        early_stopping: dict[str, Any] | None = None,
-        seed: int = 1357,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
 
 class VectorScaling(Calibrator):
@@ -102,25 +65,25 @@ class VectorScaling(Calibrator):
         input: str = "raw",
         optimizer: dict[str, Any] | None = None,
         keep_order: bool = False,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
 
 class MatrixScaling(Calibrator):
+    input: str
     lambda_: float
     mu: float
-    input: str
     optimizer: dict[str, Any] | None
     keep_order: bool
     def __init__(
         self,
         /,
         *,
+        input: str = "raw",
         lambda_: float = 10000.0,
         mu: float = 0.1,
-        input: str = "raw",
         optimizer: dict[str, Any] | None = None,
         keep_order: bool = False,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
 
 class Dirichlet(Calibrator):
@@ -136,7 +99,7 @@ class Dirichlet(Calibrator):
         mu: float = 0.1,
         optimizer: dict[str, Any] | None = None,
         keep_order: bool = False,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
 
 class StructuredVectorScaling(Calibrator):
@@ -150,7 +113,7 @@ class StructuredVectorScaling(Calibrator):
         lambda_: float = 1.0,
         optimizer: dict[str, Any] | None = None,
         keep_order: bool = False,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
 
 class StructuredMatrixScaling(Calibrator):
@@ -164,35 +127,35 @@ class StructuredMatrixScaling(Calibrator):
         lambda_: float = 1.0,
         optimizer: dict[str, Any] | None = None,
         keep_order: bool = False,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
 
 class Platt(Calibrator):
-    targets: str
     smoothing: float
+    targets: str
     keep_order: bool
     def __init__(
         self,
         /,
         *,
-        targets: str = "platt",
         smoothing: float = 1.0,
+        targets: str = "platt",
         keep_order: bool = False,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
 
 class Beta(Calibrator):
-    targets: str
     smoothing: float
+    targets: str
     keep_order: bool
     def __init__(
         self,
         /,
         *,
-        targets: str = "labels",
         smoothing: float = 1.0,
+        targets: str = "labels",
         keep_order: bool = False,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
 
 class Isotonic(Calibrator):
@@ -206,7 +169,7 @@ class Isotonic(Calibrator):
         lines: str = "ends",
         smoothing: float = 1.0,
         keep_order: bool = False,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
 
 class Histogram(Calibrator):
@@ -222,7 +185,7 @@ class Histogram(Calibrator):
         layout: str = "equal-mass",
         smoothing: float = 1.0,
         keep_order: bool = False,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
 
 class BBQ(Calibrator):
@@ -236,50 +199,112 @@ class BBQ(Calibrator):
         prior: float = 2.0,
         smoothing: float = 1.0,
         keep_order: bool = False,
-        kind: str = "logits",
+        kind: Kind = "logits",
+    ) -> None: ...
+
+class Diagonal(Calibrator):
+    hidden: Sequence[int]
+    input: str
+    intervals: int
+    lambda_: float
+    optimizer: dict[str, Any] | None
+    seed: int
+    smoothness: float
+    def __init__(
+        self,
+        /,
+        *,
+        hidden: Sequence[int] = (10, 10),
+        input: str = "log-softmax",
+        intervals: int = 4096,
+        lambda_: float = 0.0,
+        optimizer: dict[str, Any] | None = None,
+        seed: int = 1357,
+        smoothness: float = 1.0,
+        kind: Kind = "logits",
+    ) -> None: ...
+
+class OrderInvariant(Calibrator):
+    early_stopping: dict[str, Any] | None
+    hidden: Sequence[int]
+    input: str
+    lambda_: float
+    optimizer: dict[str, Any] | None
+    seed: int
+    def __init__(
+        self,
+        /,
+        *,
+        early_stopping: dict[str, Any] | None = None,
+        hidden: Sequence[int] = (100,),
+        input: str = "centred",
+        lambda_: float = 0.001,
+        optimizer: dict[str, Any] | None = None,
+        seed: int = 1357,
+        kind: Kind = "logits",
+    ) -> None: ...
+
+class OrderPreserving(Calibrator):
+    early_stopping: dict[str, Any] | None
+    hidden: Sequence[int]
+    input: str
+    lambda_: float
+    optimizer: dict[str, Any] | None
+    seed: int
+    def __init__(
+        self,
+        /,
+        *,
+        early_stopping: dict[str, Any] | None = None,
+        hidden: Sequence[int] = (100,),
+        input: str = "log-softmax",
+        lambda_: float = 0.001,
+        optimizer: dict[str, Any] | None = None,
+        seed: int = 1357,
+        kind: Kind = "logits",
     ) -> None: ...
 
 class Unconstrained(Calibrator):
-    hidden: Sequence[int]
-    lambda_: float
-    input: str
-    optimizer: dict[str, Any] | None
     early_stopping: dict[str, Any] | None
+    hidden: Sequence[int]
+    input: str
+    lambda_: float
+    optimizer: dict[str, Any] | None
     seed: int
     keep_order: bool
     def __init__(
         self,
         /,
         *,
-        hidden: Sequence[int] = (100,),
-        lambda_: float = 0.005,
-        input: str = "centred",
-        optimizer: dict[str, Any] | None = None,
         early_stopping: dict[str, Any] | None = None,
+        hidden: Sequence[int] = (100,),
+        input: str = "centred",
+        lambda_: float = 0.005,
+        optimizer: dict[str, Any] | None = None,
         seed: int = 1357,
         keep_order: bool = False,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
 
 class Auto(Calibrator):
-    folds: int | None
     chains: bool
+    folds: int | None
     polish: bool
     seed: int
     def __init__(
         self,
         /,
         *,
-        folds: int | None = None,
         chains: bool = True,
+        folds: int | None = None,
         polish: bool = True,
         seed: int = 1357,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...
 
 class AutoFree(Calibrator):
-    folds: int | None
     chains: bool
+    folds: int | None
     polish: bool
     seed: int
     keep_order: bool
@@ -287,10 +312,10 @@ class AutoFree(Calibrator):
         self,
         /,
         *,
-        folds: int | None = None,
         chains: bool = True,
+        folds: int | None = None,
         polish: bool = True,
         seed: int = 1357,
         keep_order: bool = False,
-        kind: str = "logits",
+        kind: Kind = "logits",
     ) -> None: ...

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from ._calibrator import Calibrator
 from ._errors import OrdercalError
 from ._metrics import Reliability, reliability as _reliability
+from ._types import Binning, Kind
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,7 +41,7 @@ def _axes(ax: Axes | None, size: tuple[float, float]) -> tuple[Figure, Axes]:
 
 
 def _diagrams(
-    scores: Any, labels: Any, kind: str, bins: int, binning: str, sample_weight: Any, classes: Any
+    scores: Any, labels: Any, kind: Kind, bins: int, binning: Binning, sample_weight: Any, classes: Any, target: Any
 ) -> dict[str, Reliability]:
     """One diagram per series: a mapping gives the series their names."""
     series = scores if isinstance(scores, Mapping) else {"": scores}
@@ -48,7 +49,14 @@ def _diagrams(
         raise OrdercalError("there is nothing to draw")
     return {
         name: _reliability(
-            one, labels, kind=kind, bins=bins, binning=binning, sample_weight=sample_weight, classes=classes
+            one,
+            labels,
+            kind=kind,
+            bins=bins,
+            binning=binning,
+            sample_weight=sample_weight,
+            classes=classes,
+            target=target,
         )
         for name, one in series.items()
     }
@@ -58,22 +66,42 @@ def reliability(
     scores: Any,
     labels: Any,
     *,
-    kind: str = "logits",
-    style: str = "gap",
+    kind: Kind = "logits",
+    style: Literal["gap", "classic"] = "gap",
     bins: int = 15,
-    binning: str = "equal-mass",
+    binning: Binning = "equal-mass",
     sample_weight: Any = None,
     classes: Any = None,
+    target: Any = None,
     ax: Axes | None = None,
 ) -> Figure:
-    """A reliability diagram; `scores` may be a dict of several, by name.
+    """A reliability diagram. Whiskers are 95 % intervals of the accuracy.
 
-    "gap" is the paper's form: confidence minus accuracy over confidence, 0 being perfect. "classic" is accuracy
-    over confidence, the diagonal being perfect. Whiskers are 95 % intervals of the accuracy.
+    Parameters
+    ----------
+    scores : array, or dict of arrays
+        As in `ordercal.evaluate`; a dict draws several, by name.
+    labels, kind, sample_weight, classes
+        As in `ordercal.evaluate`.
+    style : {"gap", "classic"}
+        "gap" is confidence minus accuracy over confidence, 0 being perfect; "classic" is accuracy over confidence,
+        the diagonal being perfect.
+    bins : int
+        How many bins.
+    binning : {"equal-width", "equal-mass"}
+        Whether bins are equally wide or hold equally many rows.
+    target : optional
+        A class, whose probability is compared with how often it is the label; None: the predicted class.
+    ax : matplotlib Axes, optional
+        Where to draw; None: a new figure.
+
+    Returns
+    -------
+    matplotlib Figure
     """
     if style not in ("gap", "classic"):
         raise OrdercalError(f"there is no style `{style}`; a diagram is `gap` or `classic`")
-    diagrams = _diagrams(scores, labels, kind, bins, binning, sample_weight, classes)
+    diagrams = _diagrams(scores, labels, kind, bins, binning, sample_weight, classes, target)
     figure, ax = _axes(ax, (6.0, 4.2) if style == "gap" else (4.6, 4.6))
     for place, (name, found) in enumerate(diagrams.items()):
         color = SERIES[place % len(SERIES)] if len(diagrams) > 1 else SERIES[1]
@@ -113,17 +141,25 @@ def weighted(
     scores: Any,
     labels: Any,
     *,
-    kind: str = "logits",
+    kind: Kind = "logits",
     bins: int = 15,
     sample_weight: Any = None,
     classes: Any = None,
+    target: Any = None,
     ax: Axes | None = None,
 ) -> Figure:
     """What each bin adds to the calibration error: its share of the rows times its gap, bin by bin.
 
-    `scores` may be a dict of several, by name.
+    Parameters
+    ----------
+    scores, labels, kind, bins, sample_weight, classes, target, ax
+        As in `reliability`.
+
+    Returns
+    -------
+    matplotlib Figure
     """
-    diagrams = _diagrams(scores, labels, kind, bins, "equal-width", sample_weight, classes)
+    diagrams = _diagrams(scores, labels, kind, bins, "equal-width", sample_weight, classes, target)
     figure, ax = _axes(ax, (6.0, 4.2))
     width = 0.8 / len(diagrams)
     for place, (name, found) in enumerate(diagrams.items()):
@@ -156,7 +192,20 @@ def transform(
 ) -> Figure:
     """The function that scores go through, for `Diagonal` and `TemperatureScaling`.
 
-    The range is that of the calibration data if a `Diagonal` is among them, and else −10 to 10.
+    Parameters
+    ----------
+    calibrators : Calibrator, or dict of them
+        What to draw; a dict gives names.
+    low, high : float, optional
+        The range of scores; None: that of the calibration data if a `Diagonal` is among them, and else −10 to 10.
+    points : int
+        At how many scores the function is computed.
+    ax : matplotlib Axes, optional
+        Where to draw; None: a new figure.
+
+    Returns
+    -------
+    matplotlib Figure
     """
     series = calibrators if isinstance(calibrators, Mapping) else {"": calibrators}
     if not series:
@@ -182,6 +231,19 @@ def simplex(calibrator: Calibrator, *, steps: int = 12, ax: Axes | None = None) 
     """Where a calibrator for three classes moves each distribution: an arrow on the triangle of all of them.
 
     The six regions are the six orders of three classes: no arrow of an order-preserving calibrator leaves its own.
+
+    Parameters
+    ----------
+    calibrator : Calibrator
+        One that was fitted to three classes.
+    steps : int
+        Into how many parts each side of the triangle is cut.
+    ax : matplotlib Axes, optional
+        Where to draw; None: a new figure.
+
+    Returns
+    -------
+    matplotlib Figure
     """
     model = calibrator._fitted()
     if model.classes != 3:

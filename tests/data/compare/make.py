@@ -14,7 +14,7 @@ METHODS = "ts,vs,svs+order,svs"
 METRICS = "nll,ece,classwise_ece_sum,brier"
 
 command = ["cargo", "run", "--quiet", "--", "compare"]
-command += ["demo/letters.npz", "demo/fashion_mnist.npz"]
+command += ["crates/ordercal-cli/demo/letters.npz", "crates/ordercal-cli/demo/fashion_mnist.npz"]
 command += ["--methods", METHODS, "--metrics", METRICS, "--bootstrap", "0", "--json"]
 found = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout)
 for dataset in found["datasets"]:

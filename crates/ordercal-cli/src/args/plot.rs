@@ -1,13 +1,14 @@
-//! What is typed behind `plot`.
+//! The arguments of `plot`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use ordercal::ScoreKind;
 use ordercal::metrics::Binning;
 use ordercal_report::Theme;
 
-use super::{DataArgs, Kind};
+use super::{DataArgs, kind_parser};
 
 /// `plot`.
 #[derive(Debug, Args)]
@@ -26,88 +27,88 @@ pub struct PlotArgs {
 pub enum PlotCommand {
     /// Confidence against accuracy, bin by bin, before and after calibration
     #[command(
-        after_help = "Of a bundle without #SPLIT the split `test` is taken.\n\n\
+        after_help = "Of a bundle without #SPLIT the split `test` is used.\n\n\
                             Examples:\n  ordercal plot reliability scores.npz#test --model m.safetensors -o f.svg\n  \
                             ordercal plot reliability probs.csv --kind probs --form classic -o f.png"
     )]
     Reliability(ReliabilityArgs),
     /// The same, each bin weighted by its share of the rows: the heights add up to the ECE
     #[command(
-        after_help = "Of a bundle without #SPLIT the split `test` is taken.\n\n\
+        after_help = "Of a bundle without #SPLIT the split `test` is used.\n\n\
                             Example:\n  ordercal plot weighted scores.npz --model m.safetensors -o f.svg"
     )]
     Weighted(WeightedArgs),
-    /// The functions that diag and ts models learned, beside the identity
+    /// The functions learned by diag and ts models, with the identity
     #[command(
-        after_help = "Of a bundle without #SPLIT the split `calib` is taken for --data.\n\n\
+        after_help = "Of a bundle without #SPLIT the split `calib` is used for --data.\n\n\
                             Example:\n  ordercal plot transform diag.safetensors ts.safetensors --data s.npz -o f.svg"
     )]
     Transform(TransformArgs),
-    /// Where a model of three classes moves probabilities
+    /// How a model of three classes moves probabilities
     #[command(
-        after_help = "Of a bundle without #SPLIT the split `test` is taken for --data.\n\n\
+        after_help = "Of a bundle without #SPLIT the split `test` is used for --data.\n\n\
                             Example:\n  ordercal plot simplex oi.safetensors -o f.svg"
     )]
     Simplex(SimplexArgs),
 }
 
-/// What every figure takes.
+/// The options of every figure.
 #[derive(Debug, Args)]
 pub struct DrawArgs {
     /// Where the figure goes: .svg or .png
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
-    /// Dark on white, or bright on black
+    /// The colours: dark on white, or bright on black
     #[arg(long, value_name = "THEME", default_value = "light")]
-    pub theme: ThemeName,
-    /// The text above the figure
+    pub theme: ThemeArg,
+    /// The title above the figure
     #[arg(long, value_name = "TEXT")]
     pub title: Option<String>,
-    /// Pixels of a .png per pixel of the drawing [default: 2]
+    /// Resolution of a .png: pixels per unit of the drawing [default: 2]
     #[arg(long, value_name = "X")]
     pub scale: Option<f64>,
 }
 
 /// The colours of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ThemeName {
+pub enum ThemeArg {
     /// Dark on white.
     Light,
     /// Bright on nearly black.
     Dark,
 }
 
-impl From<ThemeName> for Theme {
-    fn from(name: ThemeName) -> Self {
+impl From<ThemeArg> for Theme {
+    fn from(name: ThemeArg) -> Self {
         match name {
-            ThemeName::Light => Self::LIGHT,
-            ThemeName::Dark => Self::DARK,
+            ThemeArg::Light => Self::LIGHT,
+            ThemeArg::Dark => Self::DARK,
         }
     }
 }
 
-/// How rows are put into bins.
+/// How the bins are cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum BinningName {
+pub enum BinningArg {
     /// Bins of equal width.
     EqualWidth,
-    /// Bins of equally many rows.
+    /// Bins with equally many rows.
     EqualMass,
 }
 
-impl From<BinningName> for Binning {
-    fn from(name: BinningName) -> Self {
+impl From<BinningArg> for Binning {
+    fn from(name: BinningArg) -> Self {
         match name {
-            BinningName::EqualWidth => Self::EqualWidth,
-            BinningName::EqualMass => Self::EqualMass,
+            BinningArg::EqualWidth => Self::EqualWidth,
+            BinningArg::EqualMass => Self::EqualMass,
         }
     }
 }
 
 /// The form of a reliability diagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum FormName {
-    /// Confidence − accuracy against a dashed line at 0.
+pub enum FormArg {
+    /// Confidence − accuracy, with a dashed line at 0.
     Gap,
     /// Accuracy as bars against the diagonal.
     Classic,
@@ -119,16 +120,16 @@ pub struct BinnedArgs {
     /// The test data.
     #[command(flatten)]
     pub data: DataArgs,
-    /// A fitted model to show beside the scores; may be given several times
+    /// A fitted model to show beside the scores; may be repeated
     #[arg(long, value_name = "MODEL")]
     pub model: Vec<PathBuf>,
-    /// How many bins
+    /// The number of bins
     #[arg(long, value_name = "N", default_value_t = 15)]
     pub bins: usize,
     /// How the bins are cut
     #[arg(long, value_name = "HOW", default_value = "equal-width")]
-    pub binning: BinningName,
-    /// The probability of this class instead of that of the predicted one
+    pub binning: BinningArg,
+    /// Show the probability of this class instead of the predicted one's
     #[arg(long, value_name = "CLASS")]
     pub class: Option<usize>,
 }
@@ -141,7 +142,7 @@ pub struct ReliabilityArgs {
     pub binned: BinnedArgs,
     /// The form of the diagram
     #[arg(long, value_name = "FORM", default_value = "gap")]
-    pub form: FormName,
+    pub form: FormArg,
     /// Where it goes.
     #[command(flatten)]
     pub draw: DrawArgs,
@@ -158,15 +159,15 @@ pub struct WeightedArgs {
     pub draw: DrawArgs,
 }
 
-/// Data that a figure counts.
+/// Data shown as counts in a figure.
 #[derive(Debug, Args)]
 pub struct CountedArgs {
-    /// Data to count behind the figure: FILE or FILE#SPLIT
+    /// Data whose counts the figure shows: FILE or FILE#SPLIT
     #[arg(long, value_name = "DATA")]
     pub data: Option<OsString>,
-    /// What the scores are, where their name does not say it [default: logits]
-    #[arg(long, value_name = "KIND", requires = "data")]
-    pub kind: Option<Kind>,
+    /// The kind of the scores, if their name in the file does not tell it [default: logits]
+    #[arg(long, value_name = "KIND", requires = "data", value_parser = kind_parser())]
+    pub kind: Option<ScoreKind>,
 }
 
 /// `plot transform`.
@@ -175,7 +176,7 @@ pub struct TransformArgs {
     /// Fitted models of the methods diag and ts
     #[arg(required = true, value_name = "MODEL")]
     pub models: Vec<PathBuf>,
-    /// Data to count.
+    /// Data shown as counts.
     #[command(flatten)]
     pub counted: CountedArgs,
     /// Where it goes.
@@ -189,7 +190,7 @@ pub struct SimplexArgs {
     /// A fitted model of three classes
     #[arg(value_name = "MODEL")]
     pub model: PathBuf,
-    /// Data to count.
+    /// Data shown as counts.
     #[command(flatten)]
     pub counted: CountedArgs,
     /// Where it goes.

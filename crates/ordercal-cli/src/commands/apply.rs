@@ -1,25 +1,20 @@
 //! `ordercal apply`: calibrates scores chunk by chunk.
 
 use anyhow::Result;
-use ordercal::ScoreKind;
 use ordercal_io::{Format, LabelNeed, OutputSpec, OutputType, ScoreWriter};
 use serde_json::json;
 
 use crate::args::ApplyArgs;
 use crate::exit::Exit;
-use crate::input::{Source, at};
+use crate::input::DataInput;
 use crate::printer::Printer;
 use ordercal_io::SavedModel;
 
 /// Runs the command.
 pub fn run(args: &ApplyArgs, printer: Printer) -> Result<Exit> {
     let saved = SavedModel::load(&args.model)?;
-    let source = Source::resolve(&args.data, "test")?;
-    let mut reader = source.open(LabelNeed::Ignored)?;
-    let (kind, dtype) = (
-        ScoreKind::from(args.output_kind),
-        OutputType::from(args.dtype),
-    );
+    let mut reader = DataInput::resolve(&args.data, "test")?.open(LabelNeed::Ignored)?;
+    let (kind, dtype) = (args.output_kind, OutputType::from(args.dtype));
     let mut spec = OutputSpec::new(kind, reader.classes()).with_dtype(dtype);
     let known = if Format::of_output(&args.output)?.needs_row_count() {
         Some(reader.count_rows()?)
@@ -32,31 +27,21 @@ pub fn run(args: &ApplyArgs, printer: Printer) -> Result<Exit> {
     let bar = printer.progress(known.unwrap_or(0) as u64, "rows");
     let mut writer = ScoreWriter::create(&args.output, spec)?;
     let mut written = 0;
-    for rows in reader {
-        let rows = rows?;
-        let scores = rows.checked_scores()?;
-        let fail = |e: ordercal::Error| at(source.path(), e);
+    for chunk in reader {
+        let chunk = chunk?;
+        let scores = chunk.checked_scores()?;
+        let locate = |e| chunk.locate(e);
         match dtype {
             OutputType::F32 => {
-                writer.write_f32(
-                    saved
-                        .model
-                        .apply::<f32>(&scores, kind)
-                        .map_err(fail)?
-                        .view(),
-                )?;
+                let calibrated = saved.model.apply::<f32>(&scores, kind).map_err(locate)?;
+                writer.write_f32(calibrated.view())?;
             }
             OutputType::F64 => {
-                writer.write_f64(
-                    saved
-                        .model
-                        .apply::<f64>(&scores, kind)
-                        .map_err(fail)?
-                        .view(),
-                )?;
+                let calibrated = saved.model.apply::<f64>(&scores, kind).map_err(locate)?;
+                writer.write_f64(calibrated.view())?;
             }
         }
-        written += rows.len();
+        written += chunk.len();
         bar.set_position(written as u64);
     }
     writer.finish()?;

@@ -1,4 +1,4 @@
-//! `ordercal completions`: a script that teaches a shell the commands.
+//! `ordercal completions`: a completion script for a shell.
 
 use clap::CommandFactory;
 use clap_complete::Shell;

@@ -1,55 +1,60 @@
-//! `ordercal demo`: the whole job on scores that are inside this program.
+//! `ordercal demo`: calibrates, compares and reports on scores that come with this program.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::Instant;
 
 use anyhow::Result;
+use ordercal::Method;
 use ordercal::compare::Measures;
 use ordercal::metrics::{BootstrapOptions, Metric, MetricOptions};
 use ordercal::select::Search;
-use ordercal::{Method, Model};
 use ordercal_io::{DataRef, load, write_atomically};
 use ordercal_report::{Comparison, DataSource, DatasetResult, UNCALIBRATED};
 use serde_json::{Value, json};
 
 use super::compare::bundle::sha256;
 use super::compare::figures::drawings;
-use super::compare::fit::saved;
+use super::compare::fit::{measure, saved};
 use super::compare::outputs::{self, About};
-use super::compare::part::{self, Part};
+use super::compare::stored::{StoredResult, model_path};
 use super::fit::fit;
 use crate::args::{Common, DemoArgs};
 use crate::config::with_seed;
 use crate::exit::Exit;
 use crate::input::at;
-use crate::measure::{Measured, measure_whole, tables};
+use crate::measure::{Evaluation, tables};
 use crate::printer::Printer;
 use crate::verdict;
 
 /// A bundle with the splits `calib` and `test`.
-struct Bundle {
+struct DemoBundle {
     name: &'static str,
     about: &'static str,
     bytes: &'static [u8],
 }
 
-const BUNDLES: [Bundle; 2] = [
-    Bundle {
+const BUNDLES: [DemoBundle; 2] = [
+    DemoBundle {
         name: "fashion_mnist",
         about: "Fashion-MNIST, 10 kinds of clothes",
-        bytes: include_bytes!("../../../../demo/fashion_mnist.npz"),
+        bytes: include_bytes!("../../demo/fashion_mnist.npz"),
     },
-    Bundle {
+    DemoBundle {
         name: "letters",
         about: "letter recognition, 26 letters",
-        bytes: include_bytes!("../../../../demo/letters.npz"),
+        bytes: include_bytes!("../../demo/letters.npz"),
     },
 ];
 
-/// Those whose models keep every prediction.
+/// Methods that keep every prediction.
 const METHODS: [&str; 5] = ["ts", "diag", "oi", "op", "auto"];
 
+/// The number of bootstrap resamples.
+const RESAMPLES: usize = 200;
+
+/// The metrics of the tables.
 const SHOWN: [Metric; 5] = [
     Metric::Accuracy,
     Metric::Nll,
@@ -70,61 +75,73 @@ pub fn run(args: &DemoArgs, common: &Common, printer: Printer) -> Result<Exit> {
             ));
         }
         None => {
-            let folder = Scratch::new()?;
+            let folder = TemporaryFolder::new()?;
             show(&folder.0, common, printer)?;
         }
     }
     Ok(Exit::Done)
 }
 
-/// A folder of our own that goes when we do.
-struct Scratch(PathBuf);
+/// The folder to remove if Ctrl-C ends the process.
+static TEMPORARY: Mutex<Option<PathBuf>> = Mutex::new(None);
 
-impl Scratch {
+/// A folder that is removed when it is dropped.
+struct TemporaryFolder(PathBuf);
+
+impl TemporaryFolder {
     fn new() -> Result<Self> {
         let name = format!("ordercal-demo-{}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         fs::create_dir_all(&folder).map_err(|e| at(&folder, e))?;
+        *TEMPORARY.lock().unwrap_or_else(|e| e.into_inner()) = Some(folder.clone());
         Ok(Self(folder))
     }
 }
 
-impl Drop for Scratch {
+impl Drop for TemporaryFolder {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        remove_temporary_folder();
+    }
+}
+
+/// Removes the temporary folder of a running demo.
+pub fn remove_temporary_folder() {
+    let folder = TEMPORARY.lock().unwrap_or_else(|e| e.into_inner()).take();
+    if let Some(folder) = folder {
+        let _ = fs::remove_dir_all(folder);
     }
 }
 
 fn show(folder: &Path, common: &Common, printer: Printer) -> Result<()> {
-    let mut datasets = Vec::new();
-    let mut best = Vec::new();
-    let mut calibrated = Vec::new();
+    let mut values = Vec::new();
+    let mut evaluations = Vec::new();
+    let mut compared = Vec::new();
     for bundle in &BUNDLES {
         let done = calibrate(bundle, folder, common, printer)?;
-        datasets.push(done.value);
-        best.push(done.rows);
-        calibrated.push((done.dataset, done.parts));
+        values.push(done.value);
+        evaluations.push(done.evaluations);
+        compared.push((done.dataset, done.results));
     }
-    write_report(folder, common, calibrated)?;
-    let results = json!({ "datasets": datasets });
+    write_report(folder, common, compared)?;
+    let results = json!({ "datasets": values });
     let text = serde_json::to_string_pretty(&results)?;
     write_atomically(&folder.join("results.json"), text.as_bytes())?;
     printer.json(&results);
-    explain(&best, printer);
+    explain(&evaluations, printer);
     Ok(())
 }
 
-/// What was found on a bundle, as the results, the words and the report want it.
+/// The results on one bundle, in the forms that the JSON, the text and the report need.
 struct Calibrated {
     value: Value,
-    rows: Vec<Measured>,
+    evaluations: Vec<Evaluation>,
     dataset: DatasetResult,
-    parts: Vec<Part>,
+    results: Vec<StoredResult>,
 }
 
-/// Fits every method on the calibration rows of a bundle and measures all of them on the test rows.
+/// Fits every method on the calibration rows of a bundle and measures it on the test rows.
 fn calibrate(
-    bundle: &Bundle,
+    bundle: &DemoBundle,
     folder: &Path,
     common: &Common,
     printer: Printer,
@@ -133,71 +150,64 @@ fn calibrate(
     write_atomically(&path, bundle.bytes)?;
     let calib = load(&DataRef::new(&path).with_split("calib"), None)?;
     let test = load(&DataRef::new(&path).with_split("test"), None)?;
-    let (calib_data, test_data) = (calib.dataset()?, test.dataset()?);
-    let plan = Measures {
+    let calib_data = calib.dataset()?;
+    let measures = Measures {
         metrics: SHOWN.to_vec(),
         options: MetricOptions::default(),
-        bootstrap: Some(BootstrapOptions::default().with_resamples(200)),
+        bootstrap: Some(BootstrapOptions::default().with_resamples(RESAMPLES)),
+        intervals: true,
+        keep_resamples: true,
     };
-    let mut models: Vec<(String, Model)> = Vec::new();
-    let mut seconds = Vec::new();
-    let mut parts = Vec::new();
+    let (mut evaluations, mut results, mut rows) = (Vec::new(), Vec::new(), Vec::new());
     for key in std::iter::once(UNCALIBRATED).chain(METHODS) {
         let method = with_seed(Method::from_key(key)?, common)?;
         let start = Instant::now();
         let found = fit(&method, &calib_data, &Search::default(), printer)?;
-        let took = start.elapsed().as_secs_f64();
-        parts.push(part::measure(&plan, &test, &found, Value::Null)?);
+        let seconds = start.elapsed().as_secs_f64();
+        let measured = measure(&found, &test, &measures)?;
+        let evaluation = Evaluation::new(key, test.rows(), &measured);
+        let mut row = evaluation.to_json(&SHOWN);
         if let Some(saved) = saved(&found, &calib) {
-            saved.save(&part::model_path(folder, bundle.name, key))?;
-            models.push((key.to_owned(), saved.model));
-            seconds.push(took);
+            saved.save(&model_path(folder, bundle.name, key))?;
+            row["order_preserving"] = json!(saved.model.order_preserving());
+            row["fit_seconds"] = json!(seconds);
         }
+        rows.push(row);
+        evaluations.push(evaluation);
+        results.push(StoredResult::new(Value::Null, &found, &measured));
     }
-    let borrowed: Vec<(String, &Model)> = models.iter().map(|(k, m)| (k.clone(), m)).collect();
-    let rows = measure_whole(&test_data, &borrowed, &plan)?;
-    let plain: Vec<Measured> = rows
-        .iter()
-        .map(|row| Measured {
-            intervals: Default::default(),
-            ..row.clone()
-        })
-        .collect();
     printer.result(format_args!(
         "\n{}: {}\nfitted on {} rows, measured on {} others",
         bundle.name,
         bundle.about,
-        calib_data.rows(),
-        test_data.rows()
+        calib.rows(),
+        test.rows()
     ));
+    let without_intervals = |evaluation: &Evaluation| Evaluation {
+        intervals: Default::default(),
+        ..evaluation.clone()
+    };
+    let plain: Vec<Evaluation> = evaluations.iter().map(without_intervals).collect();
     printer.result(tables(&plain, &SHOWN));
-    let methods = rows.iter().enumerate().map(|(place, row)| {
-        let mut value = row.to_json(&SHOWN);
-        if place > 0 {
-            value["order_preserving"] = json!(models[place - 1].1.order_preserving());
-            value["fit_seconds"] = json!(seconds[place - 1]);
-        }
-        value
-    });
-    let value = json!({
-        "name": bundle.name,
-        "n_calib": calib_data.rows(),
-        "n_test": test_data.rows(),
-        "classes": test_data.classes(),
-        "rows": methods.collect::<Vec<_>>(),
-    });
     let dataset = DatasetResult {
         name: bundle.name.to_owned(),
-        n_calib: calib_data.rows(),
-        n_test: test_data.rows(),
-        classes: test_data.classes(),
-        methods: parts.iter().map(Part::result).collect(),
+        n_calib: calib.rows(),
+        n_test: test.rows(),
+        classes: test.classes(),
+        methods: results.iter().map(StoredResult::result).collect(),
     };
+    let value = json!({
+        "name": dataset.name,
+        "n_calib": dataset.n_calib,
+        "n_test": dataset.n_test,
+        "classes": dataset.classes,
+        "rows": rows,
+    });
     Ok(Calibrated {
         value,
-        rows,
+        evaluations,
         dataset,
-        parts,
+        results,
     })
 }
 
@@ -205,20 +215,20 @@ fn calibrate(
 fn write_report(
     folder: &Path,
     common: &Common,
-    calibrated: Vec<(DatasetResult, Vec<Part>)>,
+    compared: Vec<(DatasetResult, Vec<StoredResult>)>,
 ) -> Result<()> {
     let seed = common.seed.unwrap_or(BootstrapOptions::default().seed);
-    let source = |bundle: &Bundle| -> Result<DataSource> {
+    let source = |bundle: &DemoBundle| -> Result<DataSource> {
         Ok(DataSource {
             name: bundle.name.to_owned(),
-            file: format!("{}.npz, inside the program: {}", bundle.name, bundle.about),
+            file: format!("{}.npz, part of the program: {}", bundle.name, bundle.about),
             sha256: sha256(bundle.bytes)?,
         })
     };
     let run = [
         ("command", format!("ordercal demo --seed {seed}")),
         ("version", format!("ordercal {}", env!("CARGO_PKG_VERSION"))),
-        ("resamples", "200".to_owned()),
+        ("resamples", RESAMPLES.to_string()),
     ];
     let about = About {
         title: "The ordercal demo: two classifiers, calibrated".to_owned(),
@@ -227,17 +237,17 @@ fn write_report(
         class_names: BUNDLES.iter().map(|_| None).collect(),
         run: run.into_iter().map(|(n, v)| (n.to_owned(), v)).collect(),
     };
-    let (datasets, parts): (Vec<_>, Vec<_>) = calibrated.into_iter().unzip();
+    let (datasets, results): (Vec<_>, Vec<_>) = compared.into_iter().unzip();
     let comparison = Comparison::new(SHOWN.to_vec(), datasets)?;
-    let drawings = drawings(folder, &about, &parts)?;
+    let drawings = drawings(folder, &about, &results)?;
     outputs::write_report(folder, &about, &comparison, &drawings)
 }
 
-/// Five lines about what was seen.
-fn explain(datasets: &[Vec<Measured>], printer: Printer) {
-    printer.remark("\nWhat was seen:");
+/// Five lines about the results.
+fn explain(datasets: &[Vec<Evaluation>], printer: Printer) {
+    printer.remark("\nWhat the tables show:");
     for (place, (bundle, rows)) in BUNDLES.iter().zip(datasets).enumerate() {
-        let by_nll = |a: &&Measured, b: &&Measured| {
+        let by_nll = |a: &&Evaluation, b: &&Evaluation| {
             a.values[&Metric::Nll].total_cmp(&b.values[&Metric::Nll])
         };
         let Some(best) = rows[1..].iter().min_by(by_nll) else {
@@ -253,6 +263,6 @@ fn explain(datasets: &[Vec<Measured>], printer: Printer) {
         ));
     }
     printer.remark("3. Accuracy is the same in every column: the ranking of each row is kept.");
-    printer.remark("4. NLL and Brier fall, too: the probabilities carry more information.");
-    printer.remark("5. All numbers are from rows that no fit has seen.");
+    printer.remark("4. NLL and Brier score fall, too: the probabilities carry more information.");
+    printer.remark("5. All numbers are from rows that were not used for any fit.");
 }

@@ -12,55 +12,53 @@ use serde_json::json;
 use crate::args::{Common, EvaluateArgs};
 use crate::exit::Exit;
 use crate::fail_if::{FailIf, metric};
-use crate::input::{Source, at};
-use crate::measure::{Measured, measure_whole, state_of, tables};
+use crate::input::{DataInput, at};
+use crate::measure::{Evaluation, evaluate_in_memory, state_of, tables};
 use crate::models::{check_classes, load_models};
 use crate::printer::Printer;
-use crate::stream::{is_large, measure_stream};
+use crate::stream::{evaluate_stream, is_large};
 use crate::verdict;
 
-/// Thresholds, each with the text it was read from.
+/// Thresholds, each with the text it was parsed from.
 type Limits = Vec<(String, FailIf)>;
 
 /// Runs the command.
 pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exit> {
-    let (shown, limits, plan) = plan(args, common)?;
+    let (shown, limits, measures) = settings(args, common)?;
     let saved = load_models(&args.model)?;
     let names = saved
         .iter()
         .find_map(|(_, saved)| saved.class_names.clone());
-    let source = Source::resolve(&args.data, "test")?.with_class_names(names);
+    let input = DataInput::resolve(&args.data, "test")?.with_class_names(names);
     let models: Vec<(String, &Model)> = saved
         .iter()
         .map(|(name, saved)| (name.clone(), &saved.model))
         .collect();
-    let mut reader = source.open(LabelNeed::Required)?;
+    let mut reader = input.open(LabelNeed::Required)?;
     let classes = reader.classes();
     for (path, (_, model)) in args.model.iter().zip(&models) {
-        check_classes((path, model), (source.path(), classes))?;
+        check_classes((path, model), (input.path(), classes))?;
     }
     let rows = reader.count_rows()?;
-    // Resamples need the rows: whoever asks for intervals has to have the memory.
-    let (n, rows, state) = if is_large(rows, classes) && plan.bootstrap.is_none() {
+    // The bootstrap needs all rows in memory.
+    let (n, evaluations, state) = if is_large(rows, classes) && measures.bootstrap.is_none() {
         let bar = printer.progress(rows as u64, "rows");
-        let found = measure_stream(reader, &models, &plan, args.state_out.is_some(), &bar)
-            .map_err(|e| at_data(&source, e))?;
+        let keep_state = args.state_out.is_some();
+        let found = evaluate_stream(reader, &models, &measures, keep_state, &bar)?;
         bar.finish_and_clear();
-        (found.rows, found.measured, Some(found.state))
+        (found.rows, found.evaluations, Some(found.state))
     } else {
         drop(reader);
-        let loaded = source.load()?;
+        let loaded = input.load()?;
         let data = loaded.dataset()?;
-        let rows = measure_whole(&data, &models, &plan)?;
-        let state = match &args.state_out {
-            Some(_) => {
-                let last = models.last().map(|(_, model)| *model);
-                let state = state_of(&data, last, &plan.options);
-                Some(state.map_err(|e| at(source.path(), e))?)
-            }
-            None => None,
-        };
-        (data.rows(), rows, state)
+        let evaluations = evaluate_in_memory(&data, &models, &measures)?;
+        let last = models.last().map(|(_, model)| *model);
+        let state = args
+            .state_out
+            .as_ref()
+            .map(|_| state_of(&data, last, &measures.options));
+        let state = state.transpose().map_err(|e| at(input.path(), e))?;
+        (data.rows(), evaluations, state)
     };
     if let (Some(path), Some(state)) = (&args.state_out, state) {
         write_atomically(path, &state.to_bytes())?;
@@ -69,27 +67,22 @@ pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exi
     printer.json(&json!({
         "n": n,
         "classes": classes,
-        "rows": rows.iter().map(|r| r.to_json(&shown)).collect::<Vec<_>>(),
+        "rows": evaluations.iter().map(|e| e.to_json(&shown)).collect::<Vec<_>>(),
     }));
     printer.remark(format_args!("{n} rows of {classes} classes"));
-    printer.result(tables(&rows, &shown));
-    if rows.iter().any(|row| !row.bounds.is_empty()) {
-        printer.remark("(rows were not kept: ± holds the exact value, ≈ is close to it as a rule)");
+    printer.result(tables(&evaluations, &shown));
+    if evaluations.iter().any(|e| !e.bounds.is_empty()) {
+        printer.remark(
+            "(rows were streamed: ± is a bound on the error; ≈ marks a value below its error bound)",
+        );
     }
-    explain(&rows, printer);
-    Ok(check(&limits, &rows[rows.len() - 1].values, printer))
+    explain(&evaluations, printer);
+    let last = &evaluations[evaluations.len() - 1];
+    Ok(check(&limits, &last.values, printer))
 }
 
-/// Errors of the file library name the file; those of the metrics do not.
-fn at_data(source: &Source, error: anyhow::Error) -> anyhow::Error {
-    match error.downcast::<ordercal::Error>() {
-        Ok(error) => at(source.path(), error),
-        Err(error) => error,
-    }
-}
-
-/// What to show, what may fail, and all that has to be computed for the two.
-fn plan(args: &EvaluateArgs, common: &Common) -> Result<(Vec<Metric>, Limits, Measures)> {
+/// The metrics to show, the thresholds, and all that has to be computed for them and the verdict.
+fn settings(args: &EvaluateArgs, common: &Common) -> Result<(Vec<Metric>, Limits, Measures)> {
     let shown = match &args.metrics {
         None => Metric::ALL.to_vec(),
         Some(keys) => keys
@@ -104,6 +97,8 @@ fn plan(args: &EvaluateArgs, common: &Common) -> Result<(Vec<Metric>, Limits, Me
         .collect::<Result<Limits>>()?;
     let mut metrics = shown.clone();
     metrics.extend(limits.iter().map(|(_, limit)| limit.metric));
+    // The verdict gives the ECE with its interval.
+    metrics.push(Metric::Ece);
     metrics.sort();
     metrics.dedup();
     let options = MetricOptions::default().with_bins(args.bins);
@@ -118,17 +113,19 @@ fn plan(args: &EvaluateArgs, common: &Common) -> Result<(Vec<Metric>, Limits, Me
     if let Some(how) = &bootstrap {
         how.validate()?;
     }
-    let plan = Measures {
+    let measures = Measures {
         metrics,
         options,
         bootstrap,
+        intervals: true,
+        keep_resamples: false,
     };
-    Ok((shown, limits, plan))
+    Ok((shown, limits, measures))
 }
 
-fn explain(rows: &[Measured], printer: Printer) {
-    let interval = |row: &Measured| row.intervals.get(&Metric::Ece).copied();
-    let [before, models @ ..] = rows else {
+fn explain(evaluations: &[Evaluation], printer: Printer) {
+    let interval = |e: &Evaluation| e.intervals.get(&Metric::Ece).copied();
+    let [before, models @ ..] = evaluations else {
         return;
     };
     if models.is_empty() {

@@ -1,7 +1,6 @@
 //! `ordercal export`: writes a model as ONNX.
 
 use anyhow::{Result, anyhow};
-use ordercal::ScoreKind;
 use ordercal_io::{SavedModel, write_atomically};
 use ordercal_onnx::onnx_bytes;
 use serde_json::json;
@@ -13,7 +12,7 @@ use crate::printer::Printer;
 /// Runs the command.
 pub fn run(args: &ExportArgs, printer: Printer) -> Result<Exit> {
     let saved = SavedModel::load(&args.model)?;
-    let kind = ScoreKind::from(args.kind);
+    let kind = args.kind;
     let bytes = onnx_bytes(&saved.model, kind)
         .map_err(|error| anyhow!("{}: {error}", args.output.display()))?;
     write_atomically(&args.output, &bytes)?;

@@ -1,18 +1,20 @@
-//! `ordercal fit`: learns a model and says what changed.
+//! `ordercal fit`: fits a model.
 
 use std::ops::ControlFlow;
 use std::time::Instant;
 
 use anyhow::Result;
-use ordercal::select::{Found, Search, search};
+use ordercal::compare::Measures;
+use ordercal::metrics::MetricOptions;
+use ordercal::select::{Found, Ranked, Search, search};
 use ordercal::{Dataset, Method, Progress};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::args::{Common, FitArgs};
 use crate::config;
 use crate::exit::Exit;
-use crate::input::{Source, at};
-use crate::measure::{headline, measure_whole};
+use crate::input::{DataInput, at};
+use crate::measure::evaluate_in_memory;
 use crate::printer::Printer;
 use crate::verdict;
 use ordercal_io::SavedModel;
@@ -20,15 +22,17 @@ use ordercal_io::SavedModel;
 /// Runs the command.
 pub fn run(args: &FitArgs, common: &Common, printer: Printer) -> Result<Exit> {
     let method = config::method(args, common)?;
-    let source = Source::resolve(&args.data, "calib")?;
-    let loaded = source.load()?;
+    let input = DataInput::resolve(&args.data, "calib")?;
+    let loaded = input.load()?;
     let data = loaded.dataset()?;
     let start = Instant::now();
     let how = config::search(args, common);
-    let found = fit(&method, &data, &how, printer).map_err(|e| at(source.path(), e))?;
+    let found = fit(&method, &data, &how, printer).map_err(|e| at(input.path(), e))?;
     let seconds = start.elapsed().as_secs_f64();
     let (ranking, saved) = (found.ranking, SavedModel::new(found.method, found.fitted));
-    let saved = saved.with_class_names(loaded.class_names().map(<[String]>::to_vec));
+    let saved = saved
+        .with_class_names(loaded.class_names().map(<[String]>::to_vec))
+        .with_kind(loaded.kind());
     saved.save(&args.output)?;
 
     let report = &saved.report;
@@ -58,47 +62,57 @@ pub fn run(args: &FitArgs, common: &Common, printer: Printer) -> Result<Exit> {
     for note in &report.notes {
         printer.remark(note);
     }
-    if let [best, rest @ ..] = &ranking[..] {
+    if let Some(best) = ranking.first() {
         printer.remark(format_args!(
-            "chosen, with a held-out NLL of {:.4}:",
-            best.nll
+            "chosen by held-out NLL, the best first:{}",
+            candidates(&method, &ranking, &best.method)
         ));
-        printer.remark(format_args!("   {}", settings(&best.method, &best.method)));
-        for other in rest {
-            let settings = settings(&other.method, &best.method);
-            printer.remark(format_args!("   {:.4} with {settings}", other.nll));
-        }
     }
     let models = [(saved.method.key().to_owned(), &saved.model)];
-    let rows = measure_whole(&data, &models, &headline())?;
-    let sentence = verdict::compared(
-        rows[0].gap,
-        rows[1].gap,
-        None,
-        rows[1].changed,
-        rows[1].rows,
-    );
+    let measures = Measures {
+        metrics: Vec::new(),
+        options: MetricOptions::default(),
+        bootstrap: None,
+        intervals: true,
+        keep_resamples: false,
+    };
+    let evaluations = evaluate_in_memory(&data, &models, &measures)?;
+    let [before, after] = &evaluations[..] else {
+        unreachable!("the scores and one model were evaluated");
+    };
+    let sentence = verdict::compared(before.gap, after.gap, None, after.changed, after.rows);
     printer.remark(format_args!("on these rows, {sentence}"));
-    printer.remark("(for an honest number, evaluate on rows that the fit has not seen)");
+    printer.remark("(for an unbiased number, evaluate on rows that were not used for the fit)");
     printer.remark(format_args!("model written to {}", args.output.display()));
     Ok(Exit::Done)
 }
 
-/// The hyperparameters that a search chooses: those that `--search` can change.
-fn settings(method: &Method, like: &Method) -> String {
-    let table = |method: &Method| match serde_json::to_value(method) {
-        Ok(Value::Object(table)) => table,
-        _ => serde_json::Map::new(),
+/// A line for each candidate: its NLL and its settings. Of all settings the best shows those in which the
+/// candidates and the method as given differ, and the others those in which they differ from the best.
+fn candidates(given: &Method, ranking: &[Ranked], best: &Method) -> String {
+    let settings = |method: &Method| match serde_json::to_value(method) {
+        Ok(Value::Object(settings)) => settings,
+        _ => Map::new(),
     };
-    let (ours, best) = (table(method), table(like));
-    let searched = ["hidden", "lambda", "mu", "smoothness"];
-    let shown = ours.iter().filter(|(name, value)| {
-        searched.contains(&name.as_str()) && (method == like || best.get(*name) != Some(value))
-    });
-    let words: Vec<String> = shown
-        .map(|(name, value)| format!("{name} {value}"))
-        .collect();
-    words.join(", ")
+    let (given, best_settings) = (settings(given), settings(best));
+    let all: Vec<Map<String, Value>> = ranking.iter().map(|r| settings(&r.method)).collect();
+    let searched = |name: &String| all.iter().any(|s| s.get(name) != given.get(name));
+    let mut text = String::new();
+    for (candidate, own) in ranking.iter().zip(&all) {
+        let shown = own.iter().filter(|(name, value)| {
+            searched(name)
+                && (candidate.method == *best || best_settings.get(*name) != Some(*value))
+        });
+        let words: Vec<String> = shown
+            .map(|(name, value)| format!("{name} {value}"))
+            .collect();
+        text.push_str(&format!(
+            "\n   {:.4} with {}",
+            candidate.nll,
+            words.join(", ")
+        ));
+    }
+    text
 }
 
 /// Fits behind a progress bar.

@@ -1,9 +1,10 @@
-//! `ordercal inspect`: what a file holds, in words.
+//! `ordercal inspect`: describes a model or data.
 
 use std::path::Path;
 
 use anyhow::Result;
-use ordercal::{Dataset, ScoreKind};
+use ordercal::ScoreKind;
+use ordercal::diagnose::{self, Warning};
 use ordercal_io::{DataRef, Format, SetInfo, inspect, load};
 use serde_json::{Value, json};
 
@@ -22,27 +23,21 @@ pub fn run(args: &InspectArgs, printer: Printer) -> Result<Exit> {
                 describe_model(path, &saved, printer);
                 return Ok(Exit::Done);
             }
-            // The format of models is also one for scores.
+            // Scores can be in the same format.
             Err(error) => match inspect(path) {
                 Ok(contents) if !contents.sets.is_empty() => {}
                 _ => return Err(error.into()),
             },
         }
     }
-    describe_data(&data, args.kind.map(ScoreKind::from), printer)?;
+    describe_data(&data, args.kind, printer)?;
     Ok(Exit::Done)
 }
 
 fn describe_model(path: &Path, saved: &SavedModel, printer: Printer) {
     let order = saved.model.order_preserving();
     let report = &saved.report;
-    let mut warnings = Vec::new();
-    if !order {
-        warnings.push("it may change predictions; fit with --keep-order to rule that out".into());
-    }
-    if report.nll_after > report.nll_before {
-        warnings.push("the fit made the NLL worse on its own data".to_owned());
-    }
+    let warnings = texts(&diagnose::check_model(&saved.model, report));
     printer.json(&json!({
         "file": path.to_string_lossy(),
         "what": "model",
@@ -85,7 +80,7 @@ fn describe_data(data: &DataRef, kind: Option<ScoreKind>, printer: Printer) -> R
     let wanted = |set: &&SetInfo| data.split().is_none() || set.split.as_deref() == data.split();
     let sets: Vec<&SetInfo> = contents.sets.iter().filter(wanted).collect();
     if sets.is_empty() {
-        // Reading says best what is missing.
+        // Reading gives the error that names what is missing.
         load(data, kind)?;
     }
     printer.result(format_args!(
@@ -123,13 +118,11 @@ fn describe_set(
     }
     let loaded = load(&data, kind)?;
     let scores = loaded.scores()?;
-    let mut warnings = Vec::new();
-    if scores.kind() == ScoreKind::Logits && look_like_probs(&scores) {
-        warnings.push("these look like probabilities; say --kind probs if they are".to_owned());
-    }
+    let mut warnings;
     if loaded.labels().is_some() {
-        warnings.extend(warnings_about(&loaded.dataset()?));
+        warnings = texts(&diagnose::check_data(&loaded.dataset()?));
     } else {
+        warnings = texts(&diagnose::check_scores(&scores));
         warnings.push("there are no labels: enough for apply, not for fit or evaluate".to_owned());
     }
     let name = set.split.as_deref().unwrap_or("the only set");
@@ -158,35 +151,8 @@ fn describe_set(
     }))
 }
 
-fn look_like_probs(scores: &ordercal::Scores<'_>) -> bool {
-    (0..scores.rows()).all(|row| {
-        let row = scores.row(row);
-        let sum: f64 = row.iter().map(|&s| f64::from(s)).sum();
-        row.iter().all(|s| (0.0..=1.0).contains(s)) && (sum - 1.0).abs() < 1e-2
-    })
-}
-
-fn warnings_about(data: &Dataset<'_>) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let mut counts = vec![0_usize; data.classes()];
-    for &label in data.labels() {
-        counts[label as usize] += 1;
-    }
-    let missing = counts.iter().filter(|&&count| count == 0).count();
-    if missing > 0 {
-        warnings.push(format!(
-            "{missing} of {} classes are never the label",
-            data.classes()
-        ));
-    }
-    if data.rows() < 10 * data.classes() {
-        warnings.push(format!(
-            "only {} rows for {} classes: prefer a method with few parameters, such as ts",
-            data.rows(),
-            data.classes()
-        ));
-    }
-    warnings
+fn texts(warnings: &[Warning]) -> Vec<String> {
+    warnings.iter().map(Warning::to_string).collect()
 }
 
 fn warn(warnings: &[String], printer: Printer) {

@@ -1,4 +1,4 @@
-//! `ordercal merge`: the metrics of many shards as one.
+//! `ordercal merge`: the metrics of several shards together.
 
 use std::path::Path;
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::args::{CountedArgs, DataArgs, DrawArgs, PlotArgs, PlotCommand};
 use crate::exit::Exit;
-use crate::input::Source;
+use crate::input::DataInput;
 use crate::printer::Printer;
 
 pub use simplex::figure_of as simplex_of;
@@ -30,24 +30,24 @@ pub fn run(args: &PlotArgs, printer: Printer) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Where a figure goes, found out before anything is computed for it.
-struct Target<'a> {
+/// The file of a figure, checked before anything is computed.
+struct FigureFile<'a> {
     args: &'a DrawArgs,
-    /// Pixels of a picture per pixel of the drawing; a drawing has none.
+    /// Pixels per unit of the drawing; `None` for an SVG.
     scale: Option<f64>,
 }
 
-impl<'a> Target<'a> {
+impl<'a> FigureFile<'a> {
     fn new(args: &'a DrawArgs) -> Result<Self> {
         let ending = args.output.extension().and_then(|e| e.to_str());
         let scale = match ending.map(str::to_ascii_lowercase).as_deref() {
             Some("svg") if args.scale.is_some() => {
-                bail!("--scale is about pixels; a .svg has none")
+                bail!("--scale applies to .png only")
             }
             Some("svg") => None,
             Some("png") => Some(args.scale.unwrap_or(2.0)),
             _ => bail!(
-                "{}: a figure is written as .svg or .png; give the file such an ending",
+                "{}: a figure is written as .svg or .png: use one of these endings",
                 args.output.display()
             ),
         };
@@ -62,7 +62,7 @@ impl<'a> Target<'a> {
         self.args.theme.into()
     }
 
-    /// Writes the figure, and prints the numbers that are in it for `--json`.
+    /// Writes the figure, and prints its numbers for `--json`.
     fn write(&self, svg: &Svg, mut numbers: Value, printer: Printer) -> Result<()> {
         let path = &self.args.output;
         match self.scale {
@@ -76,8 +76,8 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The data to count behind a figure, if there are any.
-fn load_counted(args: &CountedArgs, preferred: &str) -> Result<Option<(Source, LoadedData)>> {
+/// Loads the data whose counts a figure shows, if any.
+fn load_counted(args: &CountedArgs, preferred: &str) -> Result<Option<LoadedData>> {
     let Some(data) = &args.data else {
         return Ok(None);
     };
@@ -87,7 +87,6 @@ fn load_counted(args: &CountedArgs, preferred: &str) -> Result<Option<(Source, L
         labels: None,
         kind: args.kind,
     };
-    let source = Source::resolve(&data, preferred)?;
-    let loaded = source.load_scores()?;
-    Ok(Some((source, loaded)))
+    let input = DataInput::resolve(&data, preferred)?;
+    Ok(Some(input.load_scores()?))
 }

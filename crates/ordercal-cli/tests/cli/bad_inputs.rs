@@ -1,10 +1,10 @@
 //! Whatever is wrong with the input: exit code 2, one sentence that names the culprit, nothing left behind.
 
 use crate::files::{BUNDLE, csv, npy_labels, npy_matrix, npy_raw};
-use crate::harness::{Place, Run};
+use crate::harness::{Finished, Folder};
 
 /// Files to write, the command, and what the message must name.
-struct Case {
+struct BadInput {
     files: Vec<(&'static str, Vec<u8>)>,
     command: &'static str,
     names: &'static [&'static str],
@@ -14,8 +14,8 @@ fn case(
     files: Vec<(&'static str, Vec<u8>)>,
     command: &'static str,
     names: &'static [&'static str],
-) -> Case {
-    Case {
+) -> BadInput {
+    BadInput {
         files,
         command,
         names,
@@ -28,12 +28,12 @@ fn fit(
     bytes: impl AsRef<[u8]>,
     command: &'static str,
     names: &'static [&'static str],
-) -> Case {
+) -> BadInput {
     case(vec![(name, bytes.as_ref().to_vec())], command, names)
 }
 
 #[track_caller]
-fn assert_refused(run: &Run, what: &str, names: &[&str]) {
+fn assert_refused(run: &Finished, what: &str, names: &[&str]) {
     assert_eq!(run.code, 2, "{what}: {}{}", run.stdout, run.stderr);
     assert_eq!(run.stdout, "", "{what}");
     assert!(run.stderr.starts_with("error: "), "{what}: {}", run.stderr);
@@ -52,9 +52,9 @@ fn assert_refused(run: &Run, what: &str, names: &[&str]) {
     }
 }
 
-fn check(cases: Vec<Case>) {
+fn check(cases: Vec<BadInput>) {
     for case in cases {
-        let place = Place::new();
+        let place = Folder::new();
         for (name, bytes) in &case.files {
             place.write(name, bytes);
         }
@@ -185,7 +185,7 @@ fn files_that_are_no_scores() {
         case(
             vec![("x.npy", good.clone()), ("y.npy", npy_labels(&[0, 2]))],
             fit_pair,
-            &["x.npy", "row 1", "label 2"],
+            &["y.npy", "row 1", "label 2"],
         ),
         case(
             vec![("x.npy", good.clone()), ("y.npy", npy_labels(&[0, -1]))],
@@ -310,7 +310,7 @@ fn paths_that_lead_nowhere() {
         ),
     ];
     check(cases);
-    let place = Place::new();
+    let place = Folder::new();
     std::fs::create_dir(place.path("folder.npy")).unwrap();
     let run = place.run("evaluate folder.npy");
     assert_refused(&run, "a folder", &["folder.npy", "folder"]);
@@ -419,7 +419,7 @@ fn arguments_that_make_no_sense() {
 
 #[test]
 fn models_that_do_not_fit() {
-    let place = Place::new();
+    let place = Folder::new();
     place
         .write("d.csv", csv(30))
         .write("two.csv", "label,logit_0,logit_1\n0,1,2\n1,0,3\n");
@@ -453,7 +453,7 @@ fn models_that_do_not_fit() {
 #[cfg(unix)]
 fn folders_that_must_not_be_written() {
     use std::os::unix::fs::PermissionsExt;
-    let place = Place::new();
+    let place = Folder::new();
     place.write("d.csv", csv(30));
     let locked = place.path("locked");
     std::fs::create_dir(&locked).unwrap();
@@ -471,7 +471,7 @@ fn folders_that_must_not_be_written() {
 fn names_that_are_not_utf8() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
-    let place = Place::new();
+    let place = Folder::new();
     let name = OsStr::from_bytes(b"\xff.npy");
     let run = place.run_args([OsStr::new("evaluate"), name]);
     assert_refused(&run, "a missing file", &[".npy", "no such file"]);

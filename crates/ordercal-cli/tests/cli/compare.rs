@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::files::{BUNDLE, CLOTHES, csv, three_classes};
-use crate::harness::Place;
+use crate::harness::Folder;
 
 const LINE: &str =
     "compare letters.npz clothes.npz --methods ts,vs,diag,svs+order --bootstrap 40 --seed 5";
 
-fn place() -> Place {
-    let place = Place::new();
+fn place() -> Folder {
+    let place = Folder::new();
     place
         .write("letters.npz", BUNDLE)
         .write("clothes.npz", CLOTHES);
@@ -111,7 +111,7 @@ const SMALL: &str = include_str!("../../../../tests/data/compare/small.json");
 
 #[test]
 fn the_numbers_are_those_that_python_gives() {
-    let place = Place::new();
+    let place = Folder::new();
     place
         .write("letters.npz", BUNDLE)
         .write("fashion_mnist.npz", CLOTHES);
@@ -170,7 +170,7 @@ fn the_terminal_sees_tables_within_80_columns() {
         "NLL",
         "ECE",
         "₁",
-        "free: predictions may change",
+        "free: may change predictions",
         "is the best method",
     ] {
         assert!(text.contains(part), "{part} in {text}");
@@ -184,7 +184,7 @@ fn the_terminal_sees_tables_within_80_columns() {
 
 #[test]
 fn a_run_leaves_everything_in_its_folder() {
-    let place = Place::new();
+    let place = Folder::new();
     place.write("b.safetensors", three_classes(200));
     let line =
         "compare b.safetensors --methods ts,diag,vs --metrics ece,nll --bootstrap 30 --out r";
@@ -226,7 +226,7 @@ fn a_run_leaves_everything_in_its_folder() {
 
 #[test]
 fn searches_and_folds_are_those_of_fit() {
-    let place = Place::new();
+    let place = Folder::new();
     place.write("b.safetensors", three_classes(200));
     let line = "compare b.safetensors --methods ms-odir,ts --metrics accuracy --bootstrap 0";
     let found = place
@@ -286,7 +286,7 @@ fn a_killed_run_goes_on_and_ends_with_the_same_bytes() {
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    // What a kill in the middle of a write leaves is swept away, too.
+    // Temporary files of a killed run are removed.
     std::fs::write(parts.join(".letters-ts.json.1-0.tmp"), "half").unwrap();
     let modified = |name: &str| {
         std::fs::metadata(parts.join(name))
@@ -321,7 +321,7 @@ fn a_killed_run_goes_on_and_ends_with_the_same_bytes() {
 
 #[test]
 fn results_about_something_else_are_not_taken() {
-    let place = Place::new();
+    let place = Folder::new();
     place.write("b.safetensors", three_classes(150));
     let line = "compare b.safetensors --methods ts,vs --metrics nll --bootstrap 0 --out r";
     place.run(line).ok();
@@ -335,7 +335,7 @@ fn results_about_something_else_are_not_taken() {
     let more = line.replace("--metrics nll", "--metrics nll,ece");
     let found = place.run(&format!("{more} --resume --json")).ok().json();
     assert!(found["datasets"][0]["methods"][1]["metrics"]["ece"].is_number());
-    // A part that is no JSON counts as not there.
+    // A stored result that is not JSON is computed again.
     std::fs::write(place.path("r/parts/b-ts.json"), "{").unwrap();
     place.run(&format!("{more} --resume")).ok();
 }

@@ -1,10 +1,10 @@
 //! `curve`: sweeps as data, tables and figures.
 
 use crate::files::three_classes;
-use crate::harness::Place;
+use crate::harness::Folder;
 
-fn place() -> Place {
-    let place = Place::new();
+fn place() -> Folder {
+    let place = Folder::new();
     place.write("b.safetensors", three_classes(300));
     place
 }

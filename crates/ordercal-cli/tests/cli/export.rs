@@ -1,11 +1,11 @@
 //! Models for other programs.
 
 use crate::files::BUNDLE;
-use crate::harness::Place;
+use crate::harness::Folder;
 
 #[test]
 fn export_writes_a_graph_of_any_model() {
-    let place = Place::new();
+    let place = Folder::new();
     place.write("b.npz", BUNDLE);
     place
         .run("fit b.npz#calib --method ts -o m.safetensors")

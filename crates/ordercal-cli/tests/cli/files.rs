@@ -62,10 +62,10 @@ pub fn csv(rows: usize) -> String {
 }
 
 /// The demo's 26-class bundle, with splits `calib` and `test`.
-pub const BUNDLE: &[u8] = include_bytes!("../../../../demo/letters.npz");
+pub const BUNDLE: &[u8] = include_bytes!("../../demo/letters.npz");
 
 /// The demo's 10-class bundle, with the same splits.
-pub const CLOTHES: &[u8] = include_bytes!("../../../../demo/fashion_mnist.npz");
+pub const CLOTHES: &[u8] = include_bytes!("../../demo/fashion_mnist.npz");
 
 /// A safetensors bundle of three classes with the splits `calib` and `test`.
 pub fn three_classes(rows: usize) -> Vec<u8> {

@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// What a run left.
-pub struct Run {
+pub struct Finished {
     /// The exit code.
     pub code: i32,
     /// What it printed.
@@ -17,7 +17,7 @@ pub struct Run {
     pub stderr: String,
 }
 
-impl Run {
+impl Finished {
     /// The run, which must have ended well.
     #[track_caller]
     pub fn ok(self) -> Self {
@@ -33,9 +33,9 @@ impl Run {
 }
 
 /// A folder that commands run in.
-pub struct Place(tempfile::TempDir);
+pub struct Folder(tempfile::TempDir);
 
-impl Place {
+impl Folder {
     /// An empty one.
     pub fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
@@ -58,7 +58,7 @@ impl Place {
     }
 
     /// Runs a line of arguments without quotes, split at spaces.
-    pub fn run(&self, line: &str) -> Run {
+    pub fn run(&self, line: &str) -> Finished {
         self.run_args(line.split_whitespace())
     }
 
@@ -93,13 +93,13 @@ impl Place {
     }
 
     /// Runs any arguments.
-    pub fn run_args<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Run {
+    pub fn run_args<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Finished {
         let output = Command::new(env!("CARGO_BIN_EXE_ordercal"))
             .args(args)
             .current_dir(self.0.path())
             .output()
             .unwrap();
-        Run {
+        Finished {
             code: output.status.code().unwrap_or(-1),
             stdout: String::from_utf8(output.stdout).unwrap(),
             stderr: String::from_utf8(output.stderr).unwrap(),

@@ -1,33 +1,20 @@
-//! What is left when a command is stopped half way, or the disk is.
+//! Interrupted commands and full disks leave nothing behind.
 #![cfg(unix)]
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::files::BUNDLE;
-use crate::harness::Place;
+use crate::harness::Folder;
 
 /// A fit that would take many minutes.
 const SLOW: &str = "hidden = [400, 400, 400]\n\
                     optimizer = { kind = \"adam\", epochs = 100000 }\n";
 
-#[test]
-fn ctrl_c_during_a_fit_leaves_nothing() {
-    let place = Place::new();
-    place.write("b.npz", BUNDLE).write("slow.toml", SLOW);
-    let before = place.names();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_ordercal"))
-        .args(["fit", "b.npz#calib", "--method", "op"])
-        .args(["--config", "slow.toml", "-o", "m.safetensors"])
-        .current_dir(place.path(""))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    // Long enough to be in the middle of the fit.
-    std::thread::sleep(Duration::from_millis(1500));
-    assert!(child.try_wait().unwrap().is_none(), "the fit was too fast");
+/// Sends Ctrl-C and waits for the end, which must come at once.
+fn interrupt(mut child: Child) {
+    assert!(child.try_wait().unwrap().is_none(), "it ended too early");
     let sent = Command::new("kill")
         .args(["-INT", &child.id().to_string()])
         .status()
@@ -45,7 +32,37 @@ fn ctrl_c_during_a_fit_leaves_nothing() {
         std::thread::sleep(Duration::from_millis(20));
     };
     assert_eq!(status.code(), Some(130));
+}
+
+#[test]
+fn ctrl_c_during_a_fit_leaves_nothing() {
+    let place = Folder::new();
+    place.write("b.npz", BUNDLE).write("slow.toml", SLOW);
+    let before = place.names();
+    let child = place.start("fit b.npz#calib --method op --config slow.toml -o m.safetensors");
+    // Long enough to be in the middle of the fit.
+    std::thread::sleep(Duration::from_millis(1500));
+    interrupt(child);
     assert_eq!(place.names(), before);
+}
+
+#[test]
+fn ctrl_c_during_the_demo_removes_its_temporary_folder() {
+    let place = Folder::new();
+    let child = Command::new(env!("CARGO_BIN_EXE_ordercal"))
+        .arg("demo")
+        .env("TMPDIR", place.path(""))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let limit = Instant::now() + Duration::from_secs(60);
+    while place.names().is_empty() && Instant::now() < limit {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(!place.names().is_empty(), "there is no temporary folder");
+    interrupt(child);
+    assert!(place.names().is_empty(), "{:?}", place.names());
 }
 
 /// A file system of a few pages, if this machine lets us make one.
@@ -71,7 +88,7 @@ impl Drop for TinyDisk<'_> {
 
 #[test]
 fn a_full_disk_is_one_sentence_and_leaves_nothing() {
-    let place = Place::new();
+    let place = Folder::new();
     place.write("b.npz", BUNDLE);
     place
         .run("fit b.npz#calib --method ts -o m.safetensors")

@@ -1,10 +1,10 @@
 //! `plot`: figures with the right numbers, and errors that leave nothing behind.
 
 use crate::files::{BUNDLE, csv, three_classes};
-use crate::harness::Place;
+use crate::harness::Folder;
 
-fn place() -> Place {
-    let place = Place::new();
+fn place() -> Folder {
+    let place = Folder::new();
     place.write("b.npz", BUNDLE);
     place.run("fit b.npz --method ts -o ts.safetensors").ok();
     place
@@ -93,7 +93,7 @@ fn transforms_are_the_functions_of_the_models() {
 
 #[test]
 fn a_simplex_stays_within_the_orders() {
-    let place = Place::new();
+    let place = Folder::new();
     place.write("b.safetensors", three_classes(300));
     place
         .run("fit b.safetensors --method oi --hidden 5 -o oi.safetensors")
@@ -131,7 +131,7 @@ fn what_cannot_be_drawn_is_refused_in_a_sentence() {
         ("plot reliability b.npz", ["--output", ""]),
         (
             "plot reliability b.npz -o f.svg --scale 3",
-            ["--scale", ".svg"],
+            ["--scale", ".png"],
         ),
         ("plot reliability b.npz -o f.png --scale 0", ["scale", "0"]),
         (

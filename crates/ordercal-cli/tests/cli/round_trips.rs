@@ -5,11 +5,11 @@ use ordercal::{Method, ScoreKind};
 use ordercal_io::{DataRef, LoadedData, ReadOptions, ScoreMatrix, load};
 
 use crate::files::BUNDLE;
-use crate::harness::Place;
+use crate::harness::Folder;
 
 /// A folder with the demo's letters and a model that leaves scores as they are.
-fn letters() -> Place {
-    let place = Place::new();
+fn letters() -> Folder {
+    let place = Folder::new();
     place.write("b.npz", BUNDLE);
     place
         .run("fit b.npz#calib --method uncalibrated -o same.safetensors")
@@ -18,7 +18,7 @@ fn letters() -> Place {
 }
 
 /// The numbers of a file; text is read as 64-bit floats, which hold what the 32-bit ones were.
-fn read(place: &Place, name: &str) -> Array2<f32> {
+fn read(place: &Folder, name: &str) -> Array2<f32> {
     let options = ReadOptions::default().with_kind(ScoreKind::Probs);
     let loaded = LoadedData::read(&DataRef::new(place.path(name)), options).unwrap();
     match loaded.matrix() {

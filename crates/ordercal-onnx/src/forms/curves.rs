@@ -69,7 +69,7 @@ impl Knots {
         let place = graph.op("Max", &[place, &zero]);
         let place = graph.op("Min", &[&place, &self.last]);
         let place = graph.add(&self.first, &place);
-        let place = graph.to_i64(&place);
+        let place = graph.cast_i64(&place);
         graph.look_up(list, &place)
     }
 

@@ -25,7 +25,7 @@ impl ToGraph for DiagModel {
         let u = graph.sub(&position, &node);
         let piece = graph.clamp(&floor, -1.0, intervals);
         let piece = graph.offset(&piece, 1.0);
-        let piece = graph.to_i64(&piece);
+        let piece = graph.cast_i64(&piece);
 
         let mut of_piece = |numbers: &[f64]| {
             let list = graph.doubles(numbers, &[numbers.len()]);

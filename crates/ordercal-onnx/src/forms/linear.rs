@@ -13,7 +13,7 @@ impl ToGraph for LinearModel {
         let parts = self.to_parts();
         let classes = parts.classes;
         let features = features(graph, scores, &parts.features);
-        let features = graph.to_f32(&features);
+        let features = graph.cast_f32(&features);
         let changes = if parts.deviation.len() == classes {
             let diagonal = graph.floats(&parts.deviation, &[classes]);
             graph.mul(&features, &diagonal)
@@ -21,8 +21,8 @@ impl ToGraph for LinearModel {
             let matrix = graph.floats(&parts.deviation, &[classes, classes]);
             graph.op("MatMul", &[&features, &matrix])
         };
-        let features = graph.to_f64(&features);
-        let changes = graph.to_f64(&changes);
+        let features = graph.cast_f64(&features);
+        let changes = graph.cast_f64(&changes);
         let sum = graph.add(&features, &changes);
         let bias: Vec<f64> = parts.bias.iter().map(|&b| f64::from(b)).collect();
         let bias = graph.doubles(&bias, &[classes]);

@@ -21,9 +21,9 @@ impl ToGraph for NetworkModel {
             let scale = graph.double(parts.scale);
             let scaled = graph.op("Div", &[&shifted, &scale]);
             let clamped = graph.clamp(&scaled, parts.range.0, parts.range.1);
-            let inputs = graph.to_f32(&clamped);
+            let inputs = graph.cast_f32(&clamped);
             let outputs = perceptron(graph, &inputs, &parts);
-            graph.to_f64(&outputs)
+            graph.cast_f64(&outputs)
         };
         if parts.wiring == Wiring::ClassesToLogits {
             let logits = run(graph, &scores.filled);

@@ -48,7 +48,7 @@ fn log_odds(graph: &mut Graph, scores: &GraphScores) -> Value {
     let below = graph.sub(&scores.scores, &max);
     let exps = graph.op("Exp", &[&below]);
     let top = graph.op("Equal", &[&scores.scores, &max]);
-    let tops = graph.to_f64(&top);
+    let tops = graph.cast_f64(&top);
     let tops = graph.reduce("ReduceSum", &tops);
     let zero = graph.double(0.0);
     let small = graph.select(&top, &zero, &exps);

@@ -24,7 +24,7 @@ impl ToGraph for OrderedModel {
         // By descending score and, among equal scores, by ascending probability: sorting is stable. The scores keep
         // their `-inf`, so that masked classes are not pooled with the smallest possible one.
         let (ascending, first) = graph.sort(&probabilities, scores.classes, false);
-        let by_probability = graph.gather_columns(&scores.scores, &first);
+        let by_probability = graph.gather_columns(&scores.ranked, &first);
         let (_, second) = graph.sort(&by_probability, scores.classes, true);
         let order = graph.gather_columns(&first, &second);
         let sorted = graph.gather_columns(&ascending, &second);
@@ -94,7 +94,7 @@ fn level(graph: &mut Graph, half: usize, segments: &Value) -> Value {
     let zero = graph.double(0.0);
     let rights = graph.select(&from_right, &sorted, &zero);
     let lefts = graph.select(&from_right, &zero, &sorted);
-    let ones = graph.to_f64(&from_right);
+    let ones = graph.cast_f64(&from_right);
 
     // If t lies between a value and the next smaller one, the values that move to t are the right ones above it
     // and the left ones below it. Here are their sums and counts, for each such place of t. Adding only what
@@ -118,12 +118,12 @@ fn level(graph: &mut Graph, half: usize, segments: &Value) -> Value {
     // the last value for which that holds and the next.
     let reached = graph.mul(&counts, &sorted);
     let short = graph.op("Greater", &[&sums, &reached]);
-    let short = graph.to_f64(&short);
+    let short = graph.cast_f64(&short);
     let short = graph.reduce("ReduceSum", &short);
     let end = graph.double(width as f64 - 1.0);
     let last = graph.sub(&end, &short);
     let last = graph.op("Max", &[&last, &zero]);
-    let last = graph.to_i64(&last);
+    let last = graph.cast_i64(&last);
     let sum = graph.gather_columns(&sums, &last);
     let count = graph.gather_columns(&counts, &last);
     let one = graph.double(1.0);
@@ -142,9 +142,9 @@ mod tests {
     fn pooled_by_graph(rows: &[Vec<f32>]) -> Vec<f32> {
         let classes = rows[0].len();
         let mut graph = Graph::default();
-        let values = graph.to_f64(&Value::input("scores"));
+        let values = graph.cast_f64(&Value::input("scores"));
         let values = pool(&mut graph, classes, values);
-        let values = graph.to_f32(&values);
+        let values = graph.cast_f32(&values);
         graph.output(&values, "probabilities");
         graph.output(&values, "logits");
         let model = graph.into_model(classes, "", &[]);

@@ -1,4 +1,4 @@
-//! Ratios beside each other: how many times as much, on a logarithmic axis that starts at 1.
+//! Ratios as bars from 1 on a logarithmic axis.
 
 use crate::chart::Frame;
 use crate::error::{Error, Result};
@@ -9,22 +9,22 @@ use crate::theme::Theme;
 /// One ratio.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bar {
-    /// What was compared.
+    /// The label of the bar.
     pub name: String,
-    /// With what.
+    /// What it is compared with.
     pub note: String,
-    /// How many times as much; below 1 the bar goes to the left.
+    /// The ratio; below 1 the bar goes to the left.
     pub value: f64,
 }
 
-/// Bars below each other.
+/// Ratios as horizontal bars.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BarFigure {
-    /// Above the figure.
+    /// The title.
     pub title: String,
-    /// From top to bottom.
+    /// The bars, from top to bottom.
     pub bars: Vec<Bar>,
-    /// What stands behind the numbers.
+    /// A note below the figure.
     pub note: String,
 }
 
@@ -80,7 +80,7 @@ impl BarFigure {
             let slot = if bar.value >= 1.0 { 1 } else { 2 };
             let tag = rect((start, middle - 7.0), (width, 14.0)).attr("fill", theme.of(slot));
             let shown = shown(bar.value);
-            canvas.add_told(tag, &format!("{} against {}: {shown}", bar.name, bar.note));
+            canvas.add_with_tooltip(tag, &format!("{} against {}: {shown}", bar.name, bar.note));
             let text = (start + width + 6.0, middle + 4.0);
             canvas.text(text, Anchor::Start, theme.ink, SMALL, &shown);
             canvas.text(

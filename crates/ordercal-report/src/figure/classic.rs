@@ -7,22 +7,22 @@ use crate::scale::Scale;
 use crate::svg::{Anchor, Canvas, SMALL, Svg, TEXT, line, rect};
 use crate::theme::Theme;
 
-/// The side of a panel, what is left of it, and the strip of counts below.
+/// The side of a panel, the margin on its left, and the height of the counts below.
 const SIDE: f64 = 250.0;
 const LEFT: f64 = 66.0;
 const COUNTS: f64 = 58.0;
-/// A panel with all that belongs to it.
+/// The size of a panel with its margins.
 const CELL: (f64, f64) = (LEFT + SIDE + 14.0, 46.0 + SIDE + 14.0 + COUNTS + 48.0);
-/// Panels beside each other.
+/// The number of panels in a row.
 const ACROSS: usize = 3;
-/// Room for the title and for the legend.
+/// The height of the title and of the legend.
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 26.0;
 
 pub(super) fn draw(title: &str, series: &[ReliabilitySeries], theme: Theme) -> Svg {
     let across = series.len().min(ACROSS);
     let down = series.len().div_ceil(ACROSS);
-    // A single panel is narrower than the explanation below it.
+    // A single panel is narrower than the legend below it.
     let width = (CELL.0 * across as f64 + 10.0).max(500.0);
     let height = TOP + CELL.1 * down as f64 + BOTTOM;
     let mut canvas = Canvas::new(theme, width, height, title);
@@ -32,11 +32,11 @@ pub(super) fn draw(title: &str, series: &[ReliabilitySeries], theme: Theme) -> S
         let row = (place / ACROSS) as f64;
         panel(&mut canvas, (column * CELL.0, TOP + row * CELL.1), one);
     }
-    explain(&mut canvas, height - 12.0);
+    legend(&mut canvas, height - 12.0);
     canvas.finish()
 }
 
-fn explain(canvas: &mut Canvas, y: f64) {
+fn legend(canvas: &mut Canvas, y: f64) {
     let theme = canvas.theme;
     let mut x = 16.0;
     for (colour, words, wide) in [
@@ -97,13 +97,13 @@ fn panel(canvas: &mut Canvas, (left, top): (f64, f64), series: &ReliabilitySerie
             (from, frame.up(filled.accuracy)),
             size(0.0, filled.accuracy),
         );
-        canvas.add_told(bar.attr("fill", theme.series[1]), &tip);
+        canvas.add_with_tooltip(bar.attr("fill", theme.series[1]), &tip);
         let low = filled.accuracy.min(filled.confidence);
         let high = filled.accuracy.max(filled.confidence);
         let gap = rect((from, frame.up(high)), size(low, high))
             .attr("fill", theme.series[2])
             .attr("fill-opacity", "0.7");
-        canvas.add_told(gap, &tip);
+        canvas.add_with_tooltip(gap, &tip);
         let middle = (from + to) / 2.0;
         let whisker = line(
             (middle, frame.up(filled.interval.0)),
@@ -134,7 +134,7 @@ fn counts(canvas: &mut Canvas, above: &Frame, series: &ReliabilitySeries) {
         let y = frame.up(bin.count as f64);
         let bar = rect((from, y), ((to - from).max(0.5), frame.bottom() - y))
             .attr("fill", canvas.theme.series[0]);
-        canvas.add_told(bar, &rows(bin.count));
+        canvas.add_with_tooltip(bar, &rows(bin.count));
     }
     frame.number_x(canvas, &frame.x.ticks(5));
     frame.name_x(canvas, 34.0, "confidence");

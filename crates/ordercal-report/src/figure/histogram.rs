@@ -1,4 +1,4 @@
-//! How many rows or scores there are where.
+//! Counts of scores, as a strip below another panel.
 
 use super::rows;
 use crate::chart::Frame;
@@ -7,17 +7,17 @@ use crate::svg::{Canvas, rect};
 
 /// Counts in bins of equal width.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Histogram {
-    /// Where the first bin begins.
+pub struct ScoreHistogram {
+    /// The lower end of the first bin.
     pub low: f64,
-    /// Where the last ends.
+    /// The upper end of the last bin.
     pub high: f64,
     /// The counts.
     pub counts: Vec<u64>,
 }
 
-impl Histogram {
-    /// Counts values; those outside the range are left out.
+impl ScoreHistogram {
+    /// Counts the values within the range.
     pub fn new(
         values: impl IntoIterator<Item = f64>,
         (low, high): (f64, f64),
@@ -34,12 +34,12 @@ impl Histogram {
         Self { low, high, counts }
     }
 
-    /// All that was counted.
+    /// The number of counted values.
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Draws it as a strip below a frame.
+    /// Draws a strip below a frame, and returns the frame of the strip.
     pub(super) fn draw(
         &self,
         canvas: &mut Canvas,
@@ -71,7 +71,7 @@ impl Histogram {
                 rows(count).replace("row", what.trim_end_matches('s')),
                 low + width
             );
-            canvas.add_told(bar, &tip);
+            canvas.add_with_tooltip(bar, &tip);
         }
         frame
     }
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn every_value_within_is_counted_once() {
         let values = [-0.1, 0.0, 0.1, 0.49, 0.5, 0.99, 1.0, 1.1, f64::NAN];
-        let histogram = Histogram::new(values, (0.0, 1.0), 2);
+        let histogram = ScoreHistogram::new(values, (0.0, 1.0), 2);
         assert_eq!(histogram.counts, [3, 3]);
         assert_eq!(histogram.total(), 6);
     }

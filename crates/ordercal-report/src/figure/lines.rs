@@ -1,4 +1,4 @@
-//! Values along a sweep, with their spread over seeds; several small panels beside each other.
+//! Lines with bands for the range over repetitions, in one or more panels.
 
 use crate::chart::{Frame, Legend, marker, polygon, trace};
 use crate::error::{Error, Result};
@@ -9,7 +9,7 @@ use crate::theme::Theme;
 /// One point of a line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LinePoint {
-    /// Along the sweep.
+    /// The position on the x axis.
     pub x: f64,
     /// The mean over the repetitions.
     pub y: f64,
@@ -17,46 +17,46 @@ pub struct LinePoint {
     pub low: f64,
     /// The largest of them.
     pub high: f64,
-    /// How many repetitions there are.
+    /// The number of repetitions.
     pub repetitions: usize,
 }
 
 /// One line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LineSeries {
-    /// What it is called.
+    /// The name in the legend.
     pub name: String,
-    /// Its colour, marker and dashes.
+    /// The index of its colour, marker and dashes.
     pub slot: usize,
-    /// Its points, from left to right.
+    /// The points, from left to right.
     pub points: Vec<LinePoint>,
 }
 
-/// One panel: a quantity for every series.
+/// One panel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinePanel {
-    /// The quantity.
+    /// The quantity on the y axis.
     pub name: String,
     /// The lines.
     pub series: Vec<LineSeries>,
 }
 
-/// Panels that share a sweep.
+/// Panels with a common x axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LineFigure {
-    /// Above the figure.
+    /// The title.
     pub title: String,
-    /// What is swept.
+    /// The label of the x axis.
     pub x_name: String,
-    /// Whether it is spread by its logarithm.
+    /// Whether the x axis is logarithmic.
     pub logarithmic: bool,
-    /// Whether the quantities are.
+    /// Whether the y axes are logarithmic.
     pub logarithmic_y: bool,
-    /// Where numbers are written, and which.
+    /// The ticks of the x axis with their labels.
     pub x_ticks: Vec<(f64, String)>,
     /// The panels.
     pub panels: Vec<LinePanel>,
-    /// What stands behind the numbers: rows and repetitions.
+    /// A note below the figure, such as the numbers of rows and repetitions.
     pub note: String,
 }
 
@@ -98,7 +98,7 @@ impl LineFigure {
                 ),
             };
             frame.draw(&mut canvas, 5);
-            // A panel's name stands above its own lines' names, or below everybody's.
+            // The name is above the panel's own legend, or below the common one.
             let mut name_at = top - 10.0;
             if legends.len() > 1 {
                 name_at = 48.0;
@@ -121,7 +121,7 @@ impl LineFigure {
 }
 
 impl LinePanel {
-    /// The names of its lines, with their slots.
+    /// The names of its lines, with the indices of their styles.
     fn names(&self) -> Vec<(&str, usize)> {
         let lines = self.series.iter();
         lines.map(|line| (line.name.as_str(), line.slot)).collect()
@@ -129,7 +129,7 @@ impl LinePanel {
 }
 
 impl LineFigure {
-    /// One legend where all panels have the same lines, and else one for each.
+    /// One legend if all panels have the same lines, otherwise one for each panel.
     fn legends(&self, width: f64, panel_width: f64) -> Vec<Legend<'_>> {
         let names: Vec<_> = self.panels.iter().map(LinePanel::names).collect();
         if names.windows(2).all(|pair| pair[0] == pair[1]) {
@@ -145,7 +145,7 @@ fn axis(logarithmic: bool, values: impl Iterator<Item = f64>) -> Scale {
         return Scale::around(values);
     }
     let Scale::Linear { low, high } = Scale::around(values.map(f64::ln)) else {
-        unreachable!("values are surrounded evenly");
+        unreachable!("`around` gives a linear scale");
     };
     Scale::Log {
         low: low.exp(),
@@ -153,7 +153,7 @@ fn axis(logarithmic: bool, values: impl Iterator<Item = f64>) -> Scale {
     }
 }
 
-/// From the smallest to the largest of the repetitions.
+/// The band from the smallest to the largest of the repetitions.
 fn band(canvas: &mut Canvas, frame: &Frame, series: &LineSeries) {
     let finite = || {
         series
@@ -182,6 +182,6 @@ fn draw_series(canvas: &mut Canvas, frame: &Frame, series: &LineSeries, what: &s
             series.name, point.y, point.x, point.low, point.high, point.repetitions
         );
         let tag = marker(canvas, series.slot, frame.at(point.x, point.y), false);
-        canvas.add_told(tag, &tip);
+        canvas.add_with_tooltip(tag, &tip);
     }
 }

@@ -1,4 +1,4 @@
-//! The figures: numbers in, a drawing out. Every figure shows how many rows stand behind what it says.
+//! The figures. Each shows how many rows its numbers come from.
 
 mod bars;
 mod classic;
@@ -9,13 +9,13 @@ mod simplex;
 mod transform;
 
 pub use bars::{Bar, BarFigure};
-pub use histogram::Histogram;
+pub use histogram::ScoreHistogram;
 pub use lines::{LineFigure, LinePanel, LinePoint, LineSeries};
 pub use reliability::{ReliabilityFigure, ReliabilityForm, ReliabilitySeries};
 pub use simplex::{Arrow, SimplexFigure, region_of};
-pub use transform::{Curve, TransformFigure};
+pub use transform::{TransformCurve, TransformFigure};
 
-/// A count as people write it: 12 345 rows.
+/// A count with separated thousands: 12 345 rows.
 pub(crate) fn rows(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();

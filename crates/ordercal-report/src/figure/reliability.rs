@@ -9,17 +9,17 @@ use crate::scale::Scale;
 use crate::svg::{Anchor, Canvas, SMALL, Svg, line, rect};
 use crate::theme::Theme;
 
-/// A bin with fewer rows has a hollow marker: its gap is mostly chance.
+/// Bins with fewer rows have a hollow marker: their gaps are mostly noise.
 const FEW: u64 = 20;
 
-/// How a reliability diagram is drawn.
+/// The form of a reliability diagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ReliabilityForm {
     /// Confidence − accuracy over confidence, with a dashed line at 0: above it is overconfident. As in
     /// Maddox et al. (2019) and the figures of the paper.
     #[default]
     Gap,
-    /// The same times the share of the rows in the bin, so that the heights add up to the ECE.
+    /// The same times the bin's share of the rows, so that the absolute heights add up to the ECE.
     Weighted,
     /// Accuracy as bars against the diagonal, one panel for each series.
     Classic,
@@ -28,9 +28,9 @@ pub enum ReliabilityForm {
 /// One set of probabilities.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReliabilitySeries {
-    /// What it is called.
+    /// The name in the legend.
     pub name: String,
-    /// Its colour and marker: the same number looks the same in every figure; 0 is for the uncalibrated.
+    /// The index of its colour and marker, the same in every figure; 0 is for the uncalibrated scores.
     pub slot: usize,
     /// The bins.
     pub diagram: Reliability,
@@ -39,11 +39,11 @@ pub struct ReliabilitySeries {
 /// A reliability diagram of one or several sets of probabilities of the same rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReliabilityFigure {
-    /// Above the figure.
+    /// The title.
     pub title: String,
-    /// The sets.
+    /// The sets of probabilities.
     pub series: Vec<ReliabilitySeries>,
-    /// How to draw them.
+    /// The form.
     pub form: ReliabilityForm,
 }
 
@@ -92,7 +92,7 @@ impl ReliabilityFigure {
                 _ => "confidence − accuracy",
             },
         );
-        // Few rows have little confidence, so there is room on the left.
+        // On the left are few points, because small confidences are rare.
         let (above, below) = (frame.top + 15.0, frame.bottom() - 8.0);
         for (y, word) in [(above, "overconfident"), (below, "underconfident")] {
             canvas.text(
@@ -103,7 +103,7 @@ impl ReliabilityFigure {
                 word,
             );
         }
-        // Where several intervals would lie on top of each other they hide more than they show.
+        // Intervals of more than two series would cover each other.
         if self.series.len() <= 2 && self.form == ReliabilityForm::Gap {
             for series in &self.series {
                 intervals(&mut canvas, &frame, series);
@@ -116,7 +116,7 @@ impl ReliabilityFigure {
         canvas.finish()
     }
 
-    /// The height of a bin, if it has rows.
+    /// The y value of a bin, if it has rows.
     fn value(&self, bin: &ReliabilityBin) -> Option<f64> {
         let filled = bin.filled?;
         Some(match self.form {
@@ -128,7 +128,7 @@ impl ReliabilityFigure {
     fn vertical(&self) -> Scale {
         let bins = self.series.iter().flat_map(|s| &s.diagram.bins);
         let values = bins.filter_map(|bin| self.value(bin)).chain([0.0]);
-        // A nearly perfect classifier must not look like a bad one because the axis was stretched to it.
+        // A minimal range, so that the tiny gaps of a good classifier do not look large.
         let least = match self.form {
             ReliabilityForm::Weighted => 0.005,
             _ => 0.05,
@@ -159,11 +159,11 @@ impl ReliabilityFigure {
                 filled.interval.1
             );
             let tag = marker(canvas, series.slot, at, bin.count < FEW);
-            canvas.add_told(tag, &tip);
+            canvas.add_with_tooltip(tag, &tip);
         }
     }
 
-    /// The strip below: how many rows are in each bin, for each series.
+    /// The strip below: the number of rows in each bin, for each series.
     fn counts(&self, canvas: &mut Canvas, above: &Frame, top: f64, height: f64) {
         let bins = || self.series.iter().flat_map(|s| &s.diagram.bins);
         let largest = bins().map(|bin| bin.count).max().unwrap_or(0);
@@ -191,7 +191,7 @@ impl ReliabilityFigure {
                     bin.lower,
                     bin.upper
                 );
-                canvas.add_told(tag, &tip);
+                canvas.add_with_tooltip(tag, &tip);
             }
         }
         frame.number_x(canvas, &frame.x.ticks(5));
@@ -203,7 +203,7 @@ impl ReliabilityFigure {
             .map(|bin| bin.count)
             .sum();
         let note = format!(
-            "{}; logarithmic counts; a hollow marker stands for fewer than {FEW} rows",
+            "{}; logarithmic counts; hollow markers: fewer than {FEW} rows",
             rows(total)
         );
         let at = (frame.right(), frame.bottom() + 52.0);

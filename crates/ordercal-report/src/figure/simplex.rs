@@ -1,4 +1,4 @@
-//! The simplex of three classes: where a map moves probabilities, and which order they have.
+//! The probability simplex of three classes: how a map moves distributions.
 
 use super::rows;
 use crate::chart::polygon;
@@ -7,12 +7,12 @@ use crate::svg::{Anchor, Canvas, SMALL, Svg, TEXT, Tag, line};
 use crate::theme::Theme;
 
 const WIDTH: f64 = 560.0;
-/// The triangle: its left corner, its base line and its side.
+/// The triangle: the x of its left corner, the y of its base, and its side.
 const LEFT: f64 = 50.0;
 const BASE: f64 = 486.0;
 const SIDE: f64 = WIDTH - 2.0 * LEFT;
 
-/// Where a distribution over three classes goes.
+/// A distribution over three classes before and after a map.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Arrow {
     /// Before.
@@ -21,20 +21,20 @@ pub struct Arrow {
     pub to: [f64; 3],
 }
 
-/// A map of distributions over three classes as arrows, over the six regions of equal order.
+/// A map of distributions over three classes as arrows; the background shows the six regions of equal order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SimplexFigure {
-    /// Above the figure.
+    /// The title.
     pub title: String,
     /// The names of the three classes.
     pub classes: [String; 3],
-    /// The map.
+    /// The arrows.
     pub arrows: Vec<Arrow>,
-    /// How many rows of the data are in each region, in the order of [`region_of`].
+    /// The number of rows in each region, in the order of [`region_of`].
     pub counts: Option<[u64; 6]>,
 }
 
-/// The orders that three classes can have, largest first; neighbours on the triangle follow each other.
+/// The orders of three classes, largest first, in their order around the triangle.
 const ORDERS: [[usize; 3]; 6] = [
     [0, 1, 2],
     [1, 0, 2],
@@ -44,7 +44,7 @@ const ORDERS: [[usize; 3]; 6] = [
     [0, 2, 1],
 ];
 
-/// The region of a distribution or of logits: one of six orders; of equal values the first counts as larger.
+/// The index of the region of a distribution or of logits; of equal values the first counts as larger.
 pub fn region_of(values: [f64; 3]) -> usize {
     let mut order = [0, 1, 2];
     order.sort_by(|a, b| values[*b].total_cmp(&values[*a]));
@@ -85,7 +85,7 @@ impl SimplexFigure {
             if let Some(counts) = &self.counts {
                 tip.push_str(&format!(": {}", rows(counts[region])));
             }
-            canvas.add_told(tag, &tip);
+            canvas.add_with_tooltip(tag, &tip);
         }
         let whole = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]].map(place);
         let outline = polygon(&whole)
@@ -107,11 +107,12 @@ impl SimplexFigure {
         canvas.text((whole[2].0, BASE + 20.0), Anchor::Middle, ink, TEXT, c);
         let note = match self.counts {
             Some(counts) => format!(
-                "each colour is one order of the classes; {} of data behind the numbers",
+                "each colour is one order of the classes; counts of {}",
                 rows(counts.iter().sum())
             ),
-            None => "each colour is one order of the classes; an arrow leads from before to after"
-                .into(),
+            None => {
+                "each colour is one order of the classes; arrows point from before to after".into()
+            }
         };
         let at = (WIDTH / 2.0, BASE + 52.0);
         canvas.text(at, Anchor::Middle, theme.muted, SMALL, &note);
@@ -119,13 +120,13 @@ impl SimplexFigure {
     }
 }
 
-/// The place of a distribution: class 0 above, 1 on the left, 2 on the right.
+/// The position of a distribution: class 0 at the top, 1 on the left, 2 on the right.
 fn place(p: [f64; 3]) -> (f64, f64) {
     let height = SIDE * 0.75_f64.sqrt();
     (LEFT + SIDE * (p[2] + p[0] / 2.0), BASE - height * p[0])
 }
 
-/// A region is the triangle between a corner, the middle of a side and the centre.
+/// The corners of a region: a corner of the triangle, the middle of a side, and the centre.
 fn corners_of(order: &[usize; 3]) -> [(f64, f64); 3] {
     let mut corner = [0.0; 3];
     corner[order[0]] = 1.0;
@@ -136,7 +137,7 @@ fn corners_of(order: &[usize; 3]) -> [(f64, f64); 3] {
 }
 
 fn number_region(canvas: &mut Canvas, order: &[usize; 3], count: u64) {
-    // Beside the middle of the outer edge, where no arrow starts.
+    // Outside the triangle, beside the middle of the region's outer edge.
     let mut edge = [0.0; 3];
     edge[order[0]] = 0.74;
     edge[order[1]] = 0.26;
@@ -149,7 +150,7 @@ fn number_region(canvas: &mut Canvas, order: &[usize; 3], count: u64) {
         direction if direction < -0.5 => Anchor::End,
         _ => Anchor::Middle,
     };
-    // Below the base there is room only beside the names of the corners.
+    // Below the base the counts are in line with the names of the corners.
     let at = if order[2] == 0 { (x, BASE + 20.0) } else { at };
     let anchor = if order[2] == 0 {
         Anchor::Middle
@@ -168,12 +169,12 @@ fn draw_arrow(canvas: &mut Canvas, arrow: &Arrow) {
     let shares = |p: [f64; 3]| p.map(|v| format!("{v:.3}")).join(", ");
     let tip = format!("({}) → ({})", shares(arrow.from), shares(arrow.to));
     let dot = Tag::new("circle").nums([("cx", from.0), ("cy", from.1), ("r", 1.6)]);
-    canvas.add_told(dot.attr("fill", ink), &tip);
+    canvas.add_with_tooltip(dot.attr("fill", ink), &tip);
     if length < 2.5 {
         return;
     }
     let shaft = line(from, to).attr("stroke", ink).num("stroke-width", 1.1);
-    canvas.add_told(shaft, &tip);
+    canvas.add_with_tooltip(shaft, &tip);
     let (ux, uy) = (dx / length, dy / length);
     let head = length.min(6.0);
     let back = (to.0 - ux * head, to.1 - uy * head);
@@ -183,7 +184,7 @@ fn draw_arrow(canvas: &mut Canvas, arrow: &Arrow) {
         (back.0 - uy * half, back.1 + ux * half),
         (back.0 + uy * half, back.1 - ux * half),
     ];
-    canvas.add_told(polygon(&corners).attr("fill", ink), &tip);
+    canvas.add_with_tooltip(polygon(&corners).attr("fill", ink), &tip);
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Functions of one score: what `diag` learned, beside a temperature and the identity.
+//! Functions of a single score, as `ts` and `diag` learn them.
 
-use super::histogram::Histogram;
+use super::histogram::ScoreHistogram;
 use crate::chart::{Frame, Legend, trace};
 use crate::error::{Error, Result};
 use crate::scale::Scale;
@@ -9,26 +9,26 @@ use crate::theme::Theme;
 
 /// One function.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Curve {
-    /// What it is called.
+pub struct TransformCurve {
+    /// The name in the legend.
     pub name: String,
-    /// Its colour and dashes.
+    /// The index of its colour and dashes.
     pub slot: usize,
-    /// Its points, from left to right.
+    /// The points, from left to right.
     pub points: Vec<(f64, f64)>,
 }
 
-/// Functions of a score against each other.
+/// Functions of a score in one panel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TransformFigure {
-    /// Above the figure.
+    /// The title.
     pub title: String,
-    /// What the score is, below the axis.
+    /// The label of the x axis.
     pub input: String,
     /// The functions.
-    pub curves: Vec<Curve>,
-    /// How many scores there are where, if that is known.
-    pub scores: Option<Histogram>,
+    pub curves: Vec<TransformCurve>,
+    /// The histogram of the scores, if known.
+    pub scores: Option<ScoreHistogram>,
 }
 
 impl TransformFigure {
@@ -78,7 +78,7 @@ impl TransformFigure {
                 frame = scores.draw(&mut canvas, &frame, 76.0, "scores");
                 format!("{} scores, logarithmic counts", scores.total())
             }
-            None => "drawn without data: no counts".to_owned(),
+            None => "drawn without data".to_owned(),
         };
         frame.number_x(&mut canvas, &frame.x.ticks(6));
         frame.name_x(&mut canvas, 36.0, &self.input);

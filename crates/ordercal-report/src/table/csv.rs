@@ -1,4 +1,4 @@
-//! One line for each number: what a spreadsheet or a data frame wants.
+//! Tables as CSV in long form: one line for each number.
 
 use crate::comparison::Comparison;
 

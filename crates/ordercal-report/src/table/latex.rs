@@ -1,10 +1,10 @@
-//! Tables as the paper prints them: datasets below each other, ranks as subscripts, the best in bold.
+//! Tables as LaTeX, in the paper's layout: a row for each dataset, ranks as subscripts, the best in bold.
 
-use super::{Row, Table};
+use super::{Table, TableRow};
 
 /// The table as a LaTeX `table*` with `booktabs` rules.
 pub fn to_latex(table: &Table) -> String {
-    // As in the paper a rule separates the methods that keep the order from those that do not.
+    // As in the paper, a rule separates the order-preserving methods from the free ones.
     let groups = table.groups();
     let order: Vec<usize> = groups
         .iter()
@@ -15,11 +15,10 @@ pub fn to_latex(table: &Table) -> String {
         .map(|(_, places)| "c".repeat(places.len()))
         .collect();
     let caption = format!(
-        "{}. Subscripts are ranks; the best is bold{}; in parentheses the change of accuracy of methods \
-         that may change predictions.",
+        "{}. Subscripts are ranks; the best is bold{}; in parentheses the change of accuracy of free methods.",
         escape(&table.title),
         if table.has_marks() {
-            ", a star marks what a paired bootstrap (95\\%) cannot tell from it"
+            ", a star marks values that do not differ significantly from it (paired bootstrap, 95\\%)"
         } else {
             ""
         }
@@ -45,7 +44,7 @@ pub fn to_latex(table: &Table) -> String {
     text
 }
 
-fn line(row: &Row, order: &[usize]) -> String {
+fn line(row: &TableRow, order: &[usize]) -> String {
     let mut text = format!("    {}", escape(&capital(&row.name)));
     for &method in order {
         let cell = &row.cells[method];
@@ -69,7 +68,7 @@ fn line(row: &Row, order: &[usize]) -> String {
     text
 }
 
-/// Words begin with a capital; names of files and metrics stay as they are.
+/// Capitalises the headings of this crate; names of datasets and metrics are left unchanged.
 fn capital(name: &str) -> String {
     match name {
         "average relative error" => "Average relative error".to_owned(),

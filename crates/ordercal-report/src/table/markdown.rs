@@ -1,4 +1,4 @@
-//! Tables for a README or an issue: methods below each other, the best in bold.
+//! Tables as Markdown: a row for each method, the best in bold.
 
 use super::{Table, text::subscript};
 

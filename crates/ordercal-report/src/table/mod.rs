@@ -1,4 +1,4 @@
-//! Tables of a comparison, as data; each format is a file.
+//! Tables of a comparison, and their formats: one file each.
 
 mod csv;
 mod latex;
@@ -14,14 +14,14 @@ pub use latex::to_latex;
 pub use markdown::to_markdown;
 pub use text::to_text;
 
-/// What the mark means.
-pub const MARK_NOTE: &str = "* not distinguishable from the best (paired bootstrap, 95%)";
-/// Why a relative error is infinite.
-pub const INFINITE_NOTE: &str = "∞ on a dataset the uncalibrated error is 0";
-/// What the two kinds of methods promise.
-pub const KEPT_NOTE: &str = "order-preserving: every ranking and prediction kept";
-/// What the other kind may do.
-pub const FREE_NOTE: &str = "free: predictions may change";
+/// The meaning of the mark `*`.
+pub const MARK_NOTE: &str = "* not significantly different from the best (paired bootstrap, 95%)";
+/// The meaning of an infinite relative error.
+pub const INFINITE_NOTE: &str = "∞ the uncalibrated error is 0 on some dataset";
+/// The heading of order-preserving methods.
+pub const KEPT_NOTE: &str = "order-preserving: keep every ranking and prediction";
+/// The heading of free methods.
+pub const FREE_NOTE: &str = "free: may change predictions";
 
 /// One number with its rank.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,9 +30,9 @@ pub struct Cell {
     pub value: f64,
     /// 1 is the best of its row.
     pub rank: usize,
-    /// Whether it cannot be told from the best of its row by a paired bootstrap; never for the best itself.
+    /// Whether it does not differ significantly from the best of its row; false for the best itself.
     pub close: bool,
-    /// What stands behind it in parentheses, as the change of accuracy.
+    /// A note in parentheses, such as the change of accuracy.
     pub note: Option<String>,
 }
 
@@ -41,34 +41,34 @@ pub struct Cell {
 pub struct Column {
     /// Its key.
     pub method: String,
-    /// Whether it promises to keep the order.
+    /// Whether it is order-preserving.
     pub order_preserving: bool,
 }
 
 /// A row of a table: a dataset, a metric, or an average.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
-    /// What it is called.
+pub struct TableRow {
+    /// The name of the dataset or metric.
     pub name: String,
-    /// Digits behind the point.
+    /// The number of decimals.
     pub decimals: usize,
-    /// One for each method.
+    /// A cell for each method.
     pub cells: Vec<Cell>,
 }
 
 /// A table in the paper's form: datasets × methods with ranks, and the average relative error below.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
-    /// What it is about.
+    /// The title.
     pub title: String,
-    /// What the rows are.
+    /// The heading of the column of row names.
     pub corner: &'static str,
     /// The methods.
     pub columns: Vec<Column>,
     /// The datasets or metrics.
-    pub rows: Vec<Row>,
+    pub rows: Vec<TableRow>,
     /// The average relative error.
-    pub average: Option<Row>,
+    pub average: Option<TableRow>,
 }
 
 impl Table {
@@ -97,7 +97,7 @@ impl Table {
                 row
             });
         Self {
-            title: describe(metric).name.to_owned(),
+            title: metric.name().to_owned(),
             corner: "dataset",
             columns: columns(comparison),
             rows: rows.collect(),
@@ -126,12 +126,12 @@ impl Table {
         }
     }
 
-    /// Rows and the average, as they stand below each other.
-    pub fn all_rows(&self) -> impl Iterator<Item = &Row> {
+    /// The rows, with the average last.
+    pub fn all_rows(&self) -> impl Iterator<Item = &TableRow> {
         self.rows.iter().chain(&self.average)
     }
 
-    /// The methods that keep the order, then the others, by their places.
+    /// The indices of the order-preserving methods and of the free ones, each group with its heading.
     pub fn groups(&self) -> Vec<(&'static str, Vec<usize>)> {
         let with = |kept: bool| -> Vec<usize> {
             let places = 0..self.columns.len();
@@ -146,7 +146,7 @@ impl Table {
             .collect()
     }
 
-    /// What has to be said below the table.
+    /// The notes below the table.
     pub fn notes(&self) -> Vec<&'static str> {
         let mut notes = Vec::new();
         if self.has_marks() {
@@ -164,7 +164,7 @@ impl Table {
             .any(|row| row.cells.iter().any(|cell| cell.value.is_infinite()))
     }
 
-    /// Whether any number bears the mark.
+    /// Whether any cell is marked.
     pub fn has_marks(&self) -> bool {
         self.all_rows()
             .any(|row| row.cells.iter().any(|cell| cell.close))
@@ -181,7 +181,7 @@ fn columns(comparison: &Comparison) -> Vec<Column> {
         .collect()
 }
 
-fn average(comparison: &Comparison, metric: Metric, name: &str) -> Row {
+fn average(comparison: &Comparison, metric: Metric, name: &str) -> TableRow {
     row(
         name,
         3,
@@ -191,9 +191,9 @@ fn average(comparison: &Comparison, metric: Metric, name: &str) -> Row {
     )
 }
 
-fn row(name: &str, decimals: usize, values: &[f64], ranks: &[usize], close: &[bool]) -> Row {
+fn row(name: &str, decimals: usize, values: &[f64], ranks: &[usize], close: &[bool]) -> TableRow {
     let cells = values.iter().zip(ranks).zip(close);
-    Row {
+    TableRow {
         name: name.to_owned(),
         decimals,
         cells: cells
@@ -207,7 +207,7 @@ fn row(name: &str, decimals: usize, values: &[f64], ranks: &[usize], close: &[bo
     }
 }
 
-/// Four digits, and more where the smallest value would be told by fewer than three of them.
+/// Four decimals, and up to six if the smallest value would have fewer than two significant digits.
 fn decimals_for(values: impl Iterator<Item = f64>) -> usize {
     let smallest = values
         .filter(|v| *v > 0.0 && v.is_finite())
@@ -220,7 +220,7 @@ fn decimals_for(values: impl Iterator<Item = f64>) -> usize {
 }
 
 fn signed_percent(change: f64, changed: u64) -> String {
-    // No prediction changed: a rounded difference must not suggest otherwise.
+    // Without changed predictions the difference is exactly 0.
     if changed == 0 {
         return "±0.0%".to_owned();
     }
@@ -228,7 +228,7 @@ fn signed_percent(change: f64, changed: u64) -> String {
 }
 
 impl Cell {
-    /// The number with a fixed count of digits.
+    /// The value with a fixed number of decimals.
     pub fn number(&self, decimals: usize) -> String {
         if self.value.is_finite() {
             format!("{:.decimals$}", self.value)
@@ -238,75 +238,6 @@ impl Cell {
             "∞".to_owned()
         }
     }
-}
-
-/// What a metric is called, and what it means in a sentence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Described {
-    /// As in the head of a table.
-    pub name: &'static str,
-    /// For a reader who meets it for the first time.
-    pub meaning: &'static str,
-}
-
-/// What a metric is called, and what it means.
-pub fn describe(metric: Metric) -> Described {
-    let (name, meaning) = match metric {
-        Metric::Accuracy => (
-            "Accuracy",
-            "The share of rows whose most probable class is the right one; larger is better.",
-        ),
-        Metric::Top5 => (
-            "Top-5 accuracy",
-            "The share of rows whose right class is among the five most probable; larger is better.",
-        ),
-        Metric::Nll => (
-            "NLL",
-            "Negative log-likelihood: how surprised the probabilities are by the right classes, on average; rewards being both calibrated and sharp.",
-        ),
-        Metric::Brier => (
-            "Brier score",
-            "The squared distance of the probabilities from what happened, averaged over rows and classes.",
-        ),
-        Metric::Ece => (
-            "ECE",
-            "Expected calibration error: how far confidence is from accuracy, averaged over bins of equal width.",
-        ),
-        Metric::Mce => (
-            "MCE",
-            "Maximum calibration error: the largest gap between confidence and accuracy in any bin.",
-        ),
-        Metric::AdaptiveEce => (
-            "Adaptive ECE",
-            "The calibration error over bins that hold equally many rows.",
-        ),
-        Metric::ClasswiseEce => (
-            "Classwise ECE",
-            "The calibration error of every single class's probability, averaged over the classes.",
-        ),
-        Metric::ClasswiseEceSum => (
-            "Classwise ECE (sum)",
-            "The calibration error of every single class's probability, added up over the classes as Kull et al. do.",
-        ),
-        Metric::DebiasedEce => (
-            "Debiased ECE",
-            "The root-mean-square gap between confidence and accuracy, less what chance alone would make of it.",
-        ),
-        Metric::MarginalCe => (
-            "Marginal CE",
-            "The root-mean-square calibration error over all classes, less what chance alone would make of it.",
-        ),
-        Metric::Ks => (
-            "KS error",
-            "The largest gap between confidence and accuracy accumulated in order of confidence; needs no bins.",
-        ),
-        Metric::SmEce => (
-            "Smooth ECE",
-            "The calibration error after smoothing instead of binning.",
-        ),
-        _ => (metric.key(), "See the documentation of the library."),
-    };
-    Described { name, meaning }
 }
 
 #[cfg(test)]
@@ -345,13 +276,5 @@ mod tests {
         assert_eq!(decimals_for([0.000_33].into_iter()), 5);
         assert_eq!(decimals_for([0.000_044].into_iter()), 6);
         assert_eq!(decimals_for([0.0, f64::NAN].into_iter()), 4);
-    }
-
-    #[test]
-    fn every_metric_is_explained() {
-        for metric in Metric::ALL {
-            assert_ne!(describe(metric).name, metric.key());
-            assert!(describe(metric).meaning.ends_with('.'));
-        }
     }
 }

@@ -1,10 +1,10 @@
-//! Tables for a terminal: methods below each other, as many datasets beside each other as fit.
+//! Tables for a terminal: a row for each method, split if there are too many datasets for 80 columns.
 
-use super::{Row, Table};
+use super::{Table, TableRow};
 
 /// The widest line.
 const WIDTH: usize = 80;
-/// The widest head of a column; longer names are broken.
+/// The widest heading of a column; longer names are broken.
 const HEAD: usize = 13;
 
 /// The table as text of at most 80 columns, with ranks as subscripts.
@@ -32,7 +32,7 @@ pub fn to_text(table: &Table) -> String {
     text
 }
 
-/// A row of the table, which stands upright here.
+/// A row of the table, which is a column here.
 struct TextColumn {
     head: Vec<String>,
     cells: Vec<String>,
@@ -40,7 +40,7 @@ struct TextColumn {
 }
 
 impl TextColumn {
-    fn new(row: &Row) -> Self {
+    fn new(row: &TableRow) -> Self {
         let head = broken(&row.name);
         let last = row.cells.iter().map(|cell| cell.rank).max();
         let digits = last.map_or(1, |rank| rank.to_string().len());
@@ -50,7 +50,7 @@ impl TextColumn {
             .map(|cell| {
                 let mark = if cell.close { "*" } else { "" };
                 let behind = format!("{}{mark}", subscript(cell.rank));
-                // Ranks of one digit and of two leave the numbers below each other.
+                // Padded, so that numbers with ranks of one and two digits align.
                 let width = digits + 1;
                 format!("{}{behind:<width$}", cell.number(row.decimals))
             })
@@ -71,7 +71,7 @@ fn part(text: &mut String, table: &Table, first: usize, columns: &[TextColumn]) 
     for line in 0..lines {
         let mut head = " ".repeat(first);
         for column in columns {
-            // Short names stand on the last line, next to their numbers.
+            // Headings are aligned at the bottom.
             let blank = lines - column.head.len();
             let word = if line < blank {
                 ""
@@ -104,7 +104,7 @@ fn part(text: &mut String, table: &Table, first: usize, columns: &[TextColumn]) 
     push("─".repeat(width));
 }
 
-/// A name in lines that are not too long, broken behind what separates its words.
+/// A name broken into lines after separators.
 fn broken(name: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in name.split_inclusive(['_', '-', ' ', '/']) {
@@ -125,7 +125,7 @@ fn broken(name: &str) -> Vec<String> {
         .collect()
 }
 
-/// A rank as small digits below the line.
+/// A rank in subscript digits.
 pub(super) fn subscript(rank: usize) -> String {
     let digit = |c: char| char::from_u32('₀' as u32 + c as u32 - '0' as u32);
     rank.to_string().chars().filter_map(digit).collect()
@@ -147,10 +147,10 @@ ECE
                                          relative
                 first_set      second       error
 ─────────────────────────────────────────────────
-order-preserving: every ranking and prediction kept
+order-preserving: keep every ranking and prediction
   uncalibrated   0.1000₃     0.2000₂      1.000₃
   ts             0.0500₂     0.0200₁      0.300₁
-free: predictions may change
+free: may change predictions
   vs             0.0400₁     0.3000₃      0.950₂
 ─────────────────────────────────────────────────
 ";

@@ -32,32 +32,20 @@ impl ScoreArray<'_> {
     }
 }
 
-impl<'a> From<ArrayView2<'a, f32>> for ScoreArray<'a> {
-    fn from(values: ArrayView2<'a, f32>) -> Self {
-        Self::F32(values)
-    }
-}
-
 impl From<Array2<f32>> for ScoreArray<'_> {
     fn from(values: Array2<f32>) -> Self {
         Self::Owned(values)
     }
 }
 
-impl<'a> From<ArrayView2<'a, f64>> for ScoreArray<'a> {
-    fn from(values: ArrayView2<'a, f64>) -> Self {
-        Self::F64(values)
-    }
+macro_rules! from_views {
+    ($($float:ty => $variant:ident),*) => {$(
+        impl<'a> From<ArrayView2<'a, $float>> for ScoreArray<'a> {
+            fn from(values: ArrayView2<'a, $float>) -> Self {
+                Self::$variant(values)
+            }
+        }
+    )*};
 }
 
-impl<'a> From<ArrayView2<'a, f16>> for ScoreArray<'a> {
-    fn from(values: ArrayView2<'a, f16>) -> Self {
-        Self::F16(values)
-    }
-}
-
-impl<'a> From<ArrayView2<'a, bf16>> for ScoreArray<'a> {
-    fn from(values: ArrayView2<'a, bf16>) -> Self {
-        Self::Bf16(values)
-    }
-}
+from_views!(f32 => F32, f64 => F64, f16 => F16, bf16 => Bf16);

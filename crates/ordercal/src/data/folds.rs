@@ -33,11 +33,11 @@ impl Folds {
     /// [`Error::InvalidParameter`] if there are fewer than 2 folds, or fewer rows than folds.
     pub fn new(rows: usize, count: usize, seed: u64) -> Result<Self> {
         if count < 2 || count > rows {
-            return Err(Error::InvalidParameter {
-                name: "folds",
-                value: count.to_string(),
-                expected: "at least 2, and no more than there are rows",
-            });
+            return Err(Error::invalid(
+                "folds",
+                count,
+                "at least 2, and no more than there are rows",
+            ));
         }
         let mut fold_of: Vec<u32> = (0..rows).map(|row| (row % count) as u32).collect();
         Rng::new(seed).shuffle(&mut fold_of);

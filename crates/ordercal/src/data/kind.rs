@@ -54,11 +54,7 @@ impl FromStr for ScoreKind {
     /// [`Error::InvalidParameter`], which lists the keys.
     fn from_str(key: &str) -> Result<Self> {
         let known = Self::ALL.into_iter().find(|kind| kind.key() == key);
-        known.ok_or_else(|| Error::InvalidParameter {
-            name: "kind",
-            value: key.to_owned(),
-            expected: "logits, log-probs or probs",
-        })
+        known.ok_or_else(|| Error::invalid("kind", key, "logits, log-probs or probs"))
     }
 }
 

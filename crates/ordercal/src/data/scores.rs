@@ -10,7 +10,7 @@ use super::kind::ScoreKind;
 use crate::error::{Error, Result};
 use crate::math::simd::{check_environment, vectorized};
 use crate::math::softmax;
-use crate::rank::{self, Sorter};
+use crate::rank::{self, Narrower};
 
 /// How far the sum of a row of probabilities may be from 1.
 pub const NORMALISATION_TOLERANCE: f64 = 1e-3;
@@ -224,8 +224,8 @@ fn convert<T: Copy + Sync>(
         .par_chunks_mut(classes)
         .enumerate()
         .map_init(
-            || (Sorter::new(classes), vec![0.0; classes]),
-            |(sorter, wide), (row, narrow)| {
+            || (Narrower::new(classes), vec![0.0; classes]),
+            |(narrower, wide), (row, narrow)| {
                 for (wide, &value) in wide.iter_mut().zip(source.row(row)) {
                     *wide = to_f64(value);
                 }
@@ -235,7 +235,7 @@ fn convert<T: Copy + Sync>(
                         *value = value.max(f64::from(f32::MIN_POSITIVE)).ln();
                     }
                 }
-                rank::narrow_in_order(wide, sorter, narrow);
+                narrower.narrow(wide, narrow);
                 Ok(())
             },
         )

@@ -1,9 +1,10 @@
 //! Exponential, logarithm and softplus as branch-free arithmetic, which the compiler vectorises where they are inlined
 //! into a [`vectorized`](super::simd::vectorized) loop.
 
-/// Adding this rounds an `f32` to an integer, which is then in the low bits; subtracting it gives the integer.
+/// The magic number of rounding, 1.5·2²³: adding it rounds an `f32` to an integer and leaves that integer in the low
+/// bits; subtracting it again gives the integer as a float.
 const ROUND_F32: f32 = 12_582_912.0; // 1.5 * 2^23
-/// The same for `f64`.
+/// The same for `f64`, 1.5·2⁵².
 const ROUND_F64: f64 = 6_755_399_441_055_744.0; // 1.5 * 2^52
 
 /// eˣ to 2 units in the last place, for x ≤ 88; 0 where the result would be below the smallest normal number.
@@ -19,10 +20,9 @@ pub(crate) fn exp_f32(x: f32) -> f32 {
     // eʳ ≈ 1 + r + r²q(r), where q interpolates at the Chebyshev nodes of |r| ≤ ln 2 / 2. With degree 4 the relative error is
     // at most 1.1e-8.
     let mut q = 1.392_617_6e-3;
-    q = r.mul_add(q, 8.363_173e-3);
-    q = r.mul_add(q, 4.166_655_5e-2);
-    q = r.mul_add(q, 1.666_657_7e-1);
-    q = r.mul_add(q, 0.5);
+    for c in [8.363_173e-3, 4.166_655_5e-2, 1.666_657_7e-1, 0.5] {
+        q = r.mul_add(q, c);
+    }
     let p = r.mul_add(r.mul_add(q, 1.0), 1.0);
     let power = f32::from_bits((shifted.to_bits() << 23).wrapping_add(0x3f80_0000));
     if x < -87.33 { 0.0 } else { p * power }
@@ -39,15 +39,19 @@ pub(crate) fn exp_f64(x: f64) -> f64 {
     let r = n.mul_add(-LN2_LOW, n.mul_add(-LN2_HIGH, clamped));
     // As above, with degree 9: the relative error is at most 2e-17.
     let mut q = 2.510_037_583_284_003_4e-8;
-    q = r.mul_add(q, 2.762_007_588_034_591e-7);
-    q = r.mul_add(q, 2.755_726_848_030_944e-6);
-    q = r.mul_add(q, 2.480_152_132_236_793e-5);
-    q = r.mul_add(q, 1.984_126_986_304_054_5e-4);
-    q = r.mul_add(q, 1.388_888_891_719_671_9e-3);
-    q = r.mul_add(q, 8.333_333_333_330_065e-3);
-    q = r.mul_add(q, 4.166_666_666_662_416_4e-2);
-    q = r.mul_add(q, 1.666_666_666_666_666_9e-1);
-    q = r.mul_add(q, 0.500_000_000_000_000_1);
+    for c in [
+        2.762_007_588_034_591e-7,
+        2.755_726_848_030_944e-6,
+        2.480_152_132_236_793e-5,
+        1.984_126_986_304_054_5e-4,
+        1.388_888_891_719_671_9e-3,
+        8.333_333_333_330_065e-3,
+        4.166_666_666_662_416_4e-2,
+        1.666_666_666_666_666_9e-1,
+        0.500_000_000_000_000_1,
+    ] {
+        q = r.mul_add(q, c);
+    }
     let p = r.mul_add(r.mul_add(q, 1.0), 1.0);
     let power = f64::from_bits((shifted.to_bits() << 52).wrapping_add(0x3ff0_0000_0000_0000));
     if x < -708.39 { 0.0 } else { p * power }
@@ -82,13 +86,9 @@ pub(crate) fn softplus_f32(z: f32) -> (f32, f32) {
     let t = e / (2.0 + e);
     let s = t * t;
     let mut p = 1.0 / 15.0;
-    p = s.mul_add(p, 1.0 / 13.0);
-    p = s.mul_add(p, 1.0 / 11.0);
-    p = s.mul_add(p, 1.0 / 9.0);
-    p = s.mul_add(p, 1.0 / 7.0);
-    p = s.mul_add(p, 0.2);
-    p = s.mul_add(p, 1.0 / 3.0);
-    p = s.mul_add(p, 1.0);
+    for k in [13.0, 11.0, 9.0, 7.0, 5.0, 3.0, 1.0] {
+        p = s.mul_add(p, 1.0 / k);
+    }
     let value = (2.0 * t).mul_add(p, z.max(0.0));
     let large_side = 1.0 / (1.0 + e);
     (value, if z < 0.0 { e * large_side } else { large_side })

@@ -1,4 +1,4 @@
-//! Matrix products through the `gemm` crate, behind checked views.
+//! Matrix products through the `gemm-f32` crate, behind checked views.
 //!
 //! The crate picks its kernel by itself: AVX-512, FMA or plain. `ORDERCAL_SIMD` does not reach it, so on one machine
 //! products are the same bits at every [level](super::simd). Machines with different kernels may round differently. A
@@ -109,26 +109,28 @@ fn product(target: &mut [f32], left: Matrix<'_>, right: Matrix<'_>, add: bool) {
         // and a part of the inner dimension lies inside the whole; the asserts guarantee that the result
         // fits, and `target` is borrowed mutably, so nothing overlaps it.
         unsafe {
-            gemm::gemm(
-                left.rows,
+            // Column-major, as its kernels prefer: the transposed product, which is what `gemm::gemm`
+            // makes of this call, too.
+            gemm_f32::gemm::f32::get_gemm_fn()(
                 right.cols,
+                left.rows,
                 inner,
                 target.as_mut_ptr(),
-                1,
                 right.cols as isize,
+                1,
                 add || start > 0,
-                left_data.as_ptr(),
-                left.col_stride as isize,
-                left.row_stride as isize,
                 right_data.as_ptr(),
-                right.col_stride as isize,
                 right.row_stride as isize,
+                right.col_stride as isize,
+                left_data.as_ptr(),
+                left.row_stride as isize,
+                left.col_stride as isize,
                 1.0,
                 1.0,
                 false,
                 false,
                 false,
-                gemm::Parallelism::None,
+                gemm_common::Parallelism::None,
             );
         }
     }

@@ -10,6 +10,7 @@
 use rayon::prelude::*;
 
 use super::simd::vectorized;
+use super::softmax;
 
 /// An even grid of nodes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -31,8 +32,8 @@ pub(crate) struct Place {
     pub along: f64,
 }
 
-/// Adding this to an integer from −1 on leaves the integer plus 1 in the low bits. A conversion by `as` would also
-/// check for NaN and for numbers out of range.
+/// Adding 2⁵² + 1 to an integer n ≥ −1 leaves n + 1 in the low bits. A conversion by `as` would also check for NaN and for
+/// numbers out of range.
 const INTEGER: f64 = 4_503_599_627_370_497.0; // 2^52 + 1
 
 impl Grid {
@@ -54,10 +55,21 @@ impl Grid {
         self.intervals + 1
     }
 
-    /// Where a value lies, computed without branches.
+    /// Where a value lies.
     #[inline(always)]
     pub(crate) fn place(&self, value: f64) -> Place {
-        let position = (value - self.low) * self.per_step;
+        self.place_of_position(self.position(value))
+    }
+
+    /// The distance from the first node, in steps.
+    #[inline(always)]
+    fn position(&self, value: f64) -> f64 {
+        (value - self.low) * self.per_step
+    }
+
+    /// [`place`](Self::place) of a position, without branches.
+    #[inline(always)]
+    fn place_of_position(&self, position: f64) -> Place {
         let left = position.floor().clamp(-1.0, self.intervals as f64);
         Place {
             piece: (left + INTEGER).to_bits() as u32 as usize,
@@ -143,9 +155,18 @@ impl Increasing {
         values: &mut [f64],
     ) {
         let classes = scores.len() / shifts.len();
-        let rows = scores.chunks_exact(classes).zip(shifts);
-        for ((scores, &shift), values) in rows.zip(values.chunks_exact_mut(classes)) {
-            read_row(self, scores, shift, origin, values);
+        let group = softmax::group(classes);
+        let mut pieces = vec![0; scores.len().min(group * classes)];
+        let rows = scores.chunks(group * classes).zip(shifts.chunks(group));
+        for ((scores, shifts), values) in rows.zip(values.chunks_mut(group * classes)) {
+            read_group(
+                self,
+                scores,
+                shifts,
+                origin,
+                &mut pieces[..scores.len()],
+                values,
+            );
         }
     }
 
@@ -155,21 +176,24 @@ impl Increasing {
 }
 
 vectorized! {
-    fn read_row(f: &Increasing, scores: &[f32], shift: f64, origin: f64, values: &mut [f64]) {
-        const CHUNK: usize = 64;
-        for (scores, values) in scores.chunks(CHUNK).zip(values.chunks_mut(CHUNK)) {
-            // Places by vector instructions, then table lookups, which have none.
-            let (mut pieces, mut along) = ([0_u32; CHUNK], [0.0; CHUNK]);
-            for ((&score, piece), along) in scores.iter().zip(&mut pieces).zip(&mut along) {
-                let place = f.grid.place(f64::from(score) - shift);
-                (*piece, *along) = (place.piece as u32, place.along);
+    /// [`Increasing::read_rows`] of a few rows. The first two loops are vectorised; table lookups cannot be.
+    fn read_group(f: &Increasing, scores: &[f32], shifts: &[f64], origin: f64, pieces: &mut [u32], values: &mut [f64]) {
+        let classes = scores.len() / shifts.len();
+        let rows = scores.chunks_exact(classes).zip(shifts);
+        for ((scores, &shift), positions) in rows.zip(values.chunks_exact_mut(classes)) {
+            for (position, &score) in positions.iter_mut().zip(scores) {
+                *position = f.grid.position(f64::from(score) - shift);
             }
-            for (value, (&piece, &along)) in values.iter_mut().zip(pieces.iter().zip(&along)) {
-                *value = f.read(piece as usize, along) - origin;
-            }
-            for (value, &score) in values.iter_mut().zip(scores) {
-                *value = if score > f32::NEG_INFINITY { *value } else { f64::NEG_INFINITY };
-            }
+        }
+        for (value, piece) in values.iter_mut().zip(pieces.iter_mut()) {
+            let place = f.grid.place_of_position(*value);
+            (*piece, *value) = (place.piece as u32, place.along);
+        }
+        for (value, &piece) in values.iter_mut().zip(&*pieces) {
+            *value = f.read(piece as usize, *value) - origin;
+        }
+        for (value, &score) in values.iter_mut().zip(scores) {
+            *value = if score > f32::NEG_INFINITY { *value } else { f64::NEG_INFINITY };
         }
     }
 }

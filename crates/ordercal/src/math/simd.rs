@@ -33,7 +33,7 @@ pub(crate) enum Level {
     Avx512,
 }
 
-/// The level in use, and the variable's value if it names none.
+/// The level in use, and the value of the variable if it is not a level.
 struct Choice {
     level: Level,
     unknown: Option<String>,
@@ -95,11 +95,7 @@ fn choose(value: Option<&str>, best: Level) -> Choice {
 pub(crate) fn check_environment() -> Result<()> {
     match &choice().unknown {
         None => Ok(()),
-        Some(value) => Err(Error::InvalidParameter {
-            name: VARIABLE,
-            value: value.clone(),
-            expected: "portable, avx2 or avx512",
-        }),
+        Some(value) => Err(Error::invalid(VARIABLE, value, "portable, avx2 or avx512")),
     }
 }
 

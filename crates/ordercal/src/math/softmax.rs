@@ -4,7 +4,7 @@ use super::exp::{exp_f32, exp_f64, ln_f64};
 use super::lanes;
 use super::simd::vectorized;
 
-/// Shorter rows are summed one value after the other: the processor overlaps several such rows by itself.
+/// Shorter rows are folded without lanes: out-of-order execution overlaps several of them.
 const SHORT: usize = 24;
 
 #[inline(always)]

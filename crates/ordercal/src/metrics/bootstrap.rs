@@ -1,11 +1,13 @@
 //! Bootstrap intervals, and paired comparisons of two sets of predictions.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::evaluate::Evaluator;
+use super::interval::{GapIntervals, basic, is_norm_of_gaps, percentile};
 use super::options::MetricOptions;
 use super::predictions::Predictions;
 use super::registry::Metric;
@@ -81,8 +83,7 @@ impl BootstrapOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Interval {
-    /// The value on the rows themselves. Calibration errors are biased upwards on resamples, so it can be
-    /// near or below the lower end.
+    /// The value on the rows themselves; the interval contains it.
     pub value: f64,
     /// The lower end.
     pub lower: f64,
@@ -102,8 +103,9 @@ pub struct PairedDifference {
     pub second_wins: f64,
 }
 
-/// Percentile bootstrap intervals (Efron 1979): the ends are quantiles of the metric over resamples, each of
-/// N rows drawn with replacement.
+/// Bootstrap intervals (Efron 1979), from resamples of N rows drawn with replacement.
+///
+#[doc = include_str!("interval.md")]
 ///
 /// Quantiles are interpolated linearly. The same seed gives the same interval whatever the number of
 /// threads.
@@ -128,22 +130,60 @@ pub fn bootstrap(
     options: &MetricOptions,
     how: &BootstrapOptions,
 ) -> Result<BTreeMap<Metric, Interval>> {
-    how.validate()?;
-    let evaluator = Evaluator::new(predictions, metrics, options)?;
-    let values = evaluator.value();
-    let resampled = resample(&evaluator, predictions, how);
-    let intervals = metrics.iter().enumerate().map(|(place, &metric)| {
-        let column = resampled.iter().map(|values| values[place]).collect();
-        (
-            metric,
-            percentile_interval(values[place], column, how.level),
-        )
-    });
-    Ok(intervals.collect())
+    bootstrap_watched(predictions, metrics, options, how, &|_, _| {
+        ControlFlow::Continue(())
+    })
 }
 
-/// The metrics on every resample, to be compared later by [`paired_difference`] or read by
-/// [`percentile_interval`].
+/// [`bootstrap()`] that calls `watch(done, of)` after every batch of resamples, and ends if it returns a break.
+///
+/// # Errors
+/// If an option is out of range, or [`Error::Cancelled`].
+pub fn bootstrap_watched(
+    predictions: &Predictions<'_>,
+    metrics: &[Metric],
+    options: &MetricOptions,
+    how: &BootstrapOptions,
+    watch: &dyn Fn(usize, usize) -> ControlFlow<()>,
+) -> Result<BTreeMap<Metric, Interval>> {
+    how.validate()?;
+    let values = Evaluator::new(predictions, metrics, options)?.value();
+    let values = metrics.iter().copied().zip(values);
+    let (gaps, means): (Vec<_>, Vec<_>) = values.partition(|&(metric, _)| is_norm_of_gaps(metric));
+
+    let metrics: Vec<Metric> = means.iter().map(|&(metric, _)| metric).collect();
+    let evaluator = Evaluator::new(predictions, &metrics, options)?;
+    let mut resampled: Vec<Vec<f64>> = Vec::with_capacity(how.resamples);
+    let mut simulated: Vec<GapIntervals<'_, '_>> = gaps
+        .iter()
+        .map(|&(metric, value)| GapIntervals::new(metric, predictions, options, value))
+        .collect();
+    for_each_batch(predictions, how, |weightings, done| {
+        for one in &mut simulated {
+            one.add(weightings);
+        }
+        if !metrics.is_empty() {
+            let weightings: Vec<Option<&[f64]>> = weightings.iter().map(|w| Some(&w[..])).collect();
+            resampled.extend(evaluator.values(&weightings));
+        }
+        match watch(done, how.resamples) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Error::Cancelled),
+        }
+    })?;
+
+    let mut found = BTreeMap::new();
+    for (place, (metric, value)) in means.into_iter().enumerate() {
+        let column = resampled.iter().map(|values| values[place]).collect();
+        found.insert(metric, percentile(value, column, how.level));
+    }
+    for ((metric, value), one) in gaps.into_iter().zip(simulated) {
+        found.insert(metric, one.finish(value, how.level));
+    }
+    Ok(found)
+}
+
+/// The metrics on every resample, to be compared later by [`paired_difference`].
 ///
 /// # Errors
 /// If an option is out of range.
@@ -194,7 +234,7 @@ pub fn paired_difference(
     PairedDifference {
         first_wins: share(&|d| d < 0.0),
         second_wins: share(&|d| d > 0.0),
-        difference: percentile_interval(difference(first.0, second.0), differences, level),
+        difference: basic(difference(first.0, second.0), differences, level),
     }
 }
 
@@ -285,20 +325,34 @@ fn resample(
     predictions: &Predictions<'_>,
     how: &BootstrapOptions,
 ) -> Vec<Vec<f64>> {
+    let mut values = Vec::with_capacity(how.resamples);
+    let all = for_each_batch(predictions, how, |weightings, _| {
+        let weightings: Vec<Option<&[f64]>> = weightings.iter().map(|w| Some(&w[..])).collect();
+        values.extend(evaluator.values(&weightings));
+        Ok(())
+    });
+    debug_assert!(all.is_ok(), "nothing ends it early");
+    values
+}
+
+/// Draws the resamples in batches: the weights of the rows in each, and the number of resamples done after the batch.
+fn for_each_batch(
+    predictions: &Predictions<'_>,
+    how: &BootstrapOptions,
+    mut take: impl FnMut(&[Vec<f64>], usize) -> Result<()>,
+) -> Result<()> {
     // Metrics of single classes read the matrix once for a whole batch of resamples; the weights of a batch
     // take at most 64 MB.
     let at_once = ((1 << 23) / predictions.rows()).clamp(1, 64);
-    let mut values = Vec::with_capacity(how.resamples);
     for start in (0..how.resamples).step_by(at_once) {
         let end = how.resamples.min(start + at_once);
         let weightings: Vec<Vec<f64>> = (start..end)
             .into_par_iter()
             .map(|index| draw(predictions, how.seed, index as u64))
             .collect();
-        let weightings: Vec<Option<&[f64]>> = weightings.iter().map(|w| Some(&w[..])).collect();
-        values.extend(evaluator.values(&weightings));
+        take(&weightings, end)?;
     }
-    values
+    Ok(())
 }
 
 /// The weights of the rows in a resample: each row's own weight times how often it was drawn.
@@ -321,20 +375,6 @@ fn draw(predictions: &Predictions<'_>, seed: u64, index: u64) -> Vec<f64> {
             }
         }
         return weights;
-    }
-}
-
-/// The percentile interval of a value, given the values on resamples.
-///
-/// # Panics
-/// If there are no resamples.
-pub fn percentile_interval(value: f64, mut resampled: Vec<f64>, level: f64) -> Interval {
-    resampled.sort_by(f64::total_cmp);
-    let tail = (1.0 - level) / 2.0;
-    Interval {
-        value,
-        lower: quantile(&resampled, tail),
-        upper: quantile(&resampled, 1.0 - tail),
     }
 }
 

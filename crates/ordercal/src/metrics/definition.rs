@@ -27,8 +27,11 @@ pub(crate) enum Compute {
     TopLabel(fn(&Sorted<'_>, &MetricOptions) -> f64),
     /// From the probabilities of every class, one column at a time; gives one value for each of several
     /// weightings of the rows, so that a bootstrap reads the columns once.
-    PerClass(fn(&Predictions<'_>, &[Option<&[f64]>], &MetricOptions) -> Vec<f64>),
+    PerClass(PerClassFn),
 }
+
+/// Computes a metric of single classes for each of several weightings of the rows; `None` for the rows' own weights.
+pub(crate) type PerClassFn = fn(&Predictions<'_>, &[Option<&[f64]>], &MetricOptions) -> Vec<f64>;
 
 /// How a metric is read from a [`MetricState`].
 pub(crate) enum FromState {

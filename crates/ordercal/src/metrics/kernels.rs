@@ -1,6 +1,7 @@
 //! The inner loops of the metrics, compiled for each SIMD instruction set.
 
 use crate::math::exp::exp_f64;
+use crate::math::lanes::{accumulate, fold};
 use crate::math::simd::vectorized;
 
 const LANES: usize = 8;
@@ -17,20 +18,9 @@ vectorized! {
 vectorized! {
     /// Whether all values are at least 0 (and not NaN), and their sum.
     pub(crate) fn total(values: &[f64]) -> (bool, f64) {
-        let mut sums = [0.0; LANES];
-        let mut invalid = false;
-        let mut chunks = values.chunks_exact(LANES);
-        for chunk in &mut chunks {
-            for (sum, &value) in sums.iter_mut().zip(chunk) {
-                invalid |= value.is_nan() | (value < 0.0);
-                *sum += value;
-            }
-        }
-        for (sum, &value) in sums.iter_mut().zip(chunks.remainder()) {
-            invalid |= value.is_nan() | (value < 0.0);
-            *sum += value;
-        }
-        (!invalid, sums.iter().sum())
+        let valid = values.iter().fold(true, |valid, &value| valid & (value >= 0.0));
+        let sums = accumulate::<LANES, _, _>(values, 0.0, |sum, value| sum + value);
+        (valid, sums.iter().sum())
     }
 }
 
@@ -46,19 +36,11 @@ vectorized! {
 vectorized! {
     /// Σ (scale · value)².
     pub(crate) fn sum_of_squares(values: &[f64], scale: f64) -> f64 {
-        let mut lanes = [0.0; LANES];
-        let mut chunks = values.chunks_exact(LANES);
-        for chunk in &mut chunks {
-            for (lane, &value) in lanes.iter_mut().zip(chunk) {
-                let p = value * scale;
-                *lane += p * p;
-            }
-        }
-        for (lane, &value) in lanes.iter_mut().zip(chunks.remainder()) {
+        let sums = accumulate::<LANES, _, _>(values, 0.0, |sum, value: f64| {
             let p = value * scale;
-            *lane += p * p;
-        }
-        lanes.iter().sum()
+            sum + p * p
+        });
+        sums.iter().sum()
     }
 }
 
@@ -83,18 +65,8 @@ vectorized! {
 vectorized! {
     /// The largest value; none may be NaN.
     pub(crate) fn largest(values: &[f64]) -> f64 {
-        let mut lanes = [f64::NEG_INFINITY; LANES];
-        let mut chunks = values.chunks_exact(LANES);
-        for chunk in &mut chunks {
-            for (lane, &value) in lanes.iter_mut().zip(chunk) {
-                *lane = if value > *lane { value } else { *lane };
-            }
-        }
-        let mut largest = f64::NEG_INFINITY;
-        for &value in lanes.iter().chain(chunks.remainder()) {
-            largest = if value > largest { value } else { largest };
-        }
-        largest
+        let larger = |a: f64, b: f64| if b > a { b } else { a };
+        fold::<LANES, _, _>(values, f64::NEG_INFINITY, larger, larger)
     }
 }
 

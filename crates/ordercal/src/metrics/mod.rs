@@ -19,6 +19,7 @@ mod classwise;
 mod columns;
 mod definition;
 mod evaluate;
+mod interval;
 mod kernels;
 mod options;
 mod predictions;
@@ -32,8 +33,8 @@ mod top_label;
 
 pub use binning::Binning;
 pub use bootstrap::{
-    BootstrapOptions, Interval, PairedDifference, bootstrap, compare, paired_difference,
-    percentile_interval, resampled,
+    BootstrapOptions, Interval, PairedDifference, bootstrap, bootstrap_watched, compare,
+    paired_difference, resampled,
 };
 pub use calibration_test::{CalibrationTest, calibration_test};
 pub use evaluate::evaluate;

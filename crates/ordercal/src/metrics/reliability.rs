@@ -132,7 +132,7 @@ impl Reliability {
 
 fn bins_of(rows: &Sorted<'_>, binning: Binning, bins: usize) -> Vec<ReliabilityBin> {
     let edges: Vec<f64> = match binning {
-        Binning::EqualWidth => (0..=bins).map(|i| edge(i, bins)).collect(),
+        Binning::EqualWidth => return equal_width_bins(&rows.bin_sums(binning, bins)),
         // The last bin holds only 1.
         Binning::LeftClosed if bins > 1 => {
             (0..bins).map(|i| edge(i, bins - 1)).chain([1.0]).collect()
@@ -144,17 +144,27 @@ fn bins_of(rows: &Sorted<'_>, binning: Binning, bins: usize) -> Vec<ReliabilityB
         }
     };
     let sums = rows.bin_sums(binning, bins);
-    let total: f64 = sums.iter().map(|bin| bin.weight).sum();
-    let bins = edges.windows(2).zip(&sums);
-    bins.filter(|(_, sum)| binning != Binning::EqualMass || !sum.is_empty())
-        .map(|(edges, sum)| ReliabilityBin {
-            lower: edges[0],
-            upper: edges[1],
-            count: sum.rows,
-            share: sum.weight / total,
-            filled: (!sum.is_empty()).then(|| filled(sum)),
-        })
+    let bins = between(&edges, &sums);
+    bins.filter(|bin| binning != Binning::EqualMass || bin.filled.is_some())
         .collect()
+}
+
+/// The bins of [`Binning::EqualWidth`], given their sums.
+pub(crate) fn equal_width_bins(sums: &[BinSum]) -> Vec<ReliabilityBin> {
+    let edges: Vec<f64> = (0..=sums.len()).map(|i| edge(i, sums.len())).collect();
+    between(&edges, sums).collect()
+}
+
+fn between(edges: &[f64], sums: &[BinSum]) -> impl Iterator<Item = ReliabilityBin> {
+    let total: f64 = sums.iter().map(|bin| bin.weight).sum();
+    let bins = edges.windows(2).zip(sums);
+    bins.map(move |(edges, sum)| ReliabilityBin {
+        lower: edges[0],
+        upper: edges[1],
+        count: sum.rows,
+        share: sum.weight / total,
+        filled: (!sum.is_empty()).then(|| filled(sum)),
+    })
 }
 
 fn filled(sum: &BinSum) -> FilledBin {

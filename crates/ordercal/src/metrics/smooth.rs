@@ -63,6 +63,11 @@ pub(crate) fn grid_intervals(width: f64) -> usize {
 
 /// The fixed point of width ↦ error, as [`sm_ece`](super::sm_ece) describes.
 pub(crate) fn smooth_error(rows: &Sorted<'_>) -> f64 {
+    smooth_error_and_width(rows).0
+}
+
+/// [`smooth_error`] with the width that it is found at.
+pub(crate) fn smooth_error_and_width(rows: &Sorted<'_>) -> (f64, f64) {
     // Consecutive widths often share a grid.
     let mut cached: Option<ResidualGrid> = None;
     fixed_point(|width| {
@@ -75,7 +80,26 @@ pub(crate) fn smooth_error(rows: &Sorted<'_>) -> f64 {
         cached = Some(grid);
         error
     })
-    .0
+}
+
+/// The denominator of [`error_at`]: Σ (smoothed density + floor) over the points.
+pub(crate) fn density(rows: &Sorted<'_>, width: f64) -> f64 {
+    let grid = ResidualGrid::of_rows(rows, grid_intervals(width));
+    let points = smoothed_points(&grid.weight, width);
+    points.iter().map(|density| density + DENSITY_FLOOR).sum()
+}
+
+/// A function on the grid's nodes, smoothed, at the evenly spaced points of [`error_at`].
+pub(crate) fn smoothed_points(nodes: &[f64], width: f64) -> Vec<f64> {
+    let intervals = nodes.len() - 1;
+    let kernel = Kernel::new(width, intervals);
+    let smoothed = Smoothed::new(nodes, &kernel);
+    let points = ((10.0 / width).round_ties_even() as usize).max(200);
+    let value = |point: usize| {
+        let (node, fraction) = locate(point as f64 / (points - 1) as f64, intervals);
+        smoothed.at(node) * (1.0 - fraction) + smoothed.at(node + 1) * fraction
+    };
+    (0..points).map(value).collect()
 }
 
 /// The smallest width found by bisection that is at least the error there; returns that error and width.

@@ -37,6 +37,11 @@ impl TopLabel {
         Sorted::new(&self.confidence, hit, weight)
     }
 
+    /// The rows, in order of the confidences.
+    pub(crate) fn rows(&self) -> &[usize] {
+        &self.row
+    }
+
     pub(crate) fn confidence(&self) -> &[f64] {
         &self.confidence
     }

@@ -8,7 +8,7 @@ use super::parts::{ModelParts, PartsReader, Stored};
 use super::{Model, check};
 use crate::error::Result;
 use crate::math::softmax;
-use crate::rank::{Sorter, narrow_in_order};
+use crate::rank::{Narrower, Sorter};
 
 /// The smallest log-probability that a second model reads: those of logits around ±1e38 would overflow
 /// 32-bit floats.
@@ -87,7 +87,7 @@ impl Form for ChainModel {
         let classes = block.classes;
         self.first.logits(block, logits);
         let mut scratch = vec![0.0; classes];
-        let mut sorter = Sorter::new(classes);
+        let (mut narrower, mut sorter) = (Narrower::new(classes), Sorter::new(classes));
         let mut scores = vec![0.0_f32; logits.len()];
         let mut order = Vec::new();
         let rows = logits.chunks_exact_mut(classes);
@@ -95,7 +95,7 @@ impl Form for ChainModel {
             softmax::log_probabilities(logs, &mut scratch);
             clamp_log_probs(logs);
             // As `Scores` does it, which is where the second model's fit had its rows from.
-            narrow_in_order(logs, &mut sorter, scores);
+            narrower.narrow(logs, scores);
             if self.then.reads_order() {
                 order.extend_from_slice(sorter.sort(scores));
             }

@@ -244,12 +244,12 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         };
-        assert_eq!(name(&|p| p.classes = 1), "classes");
-        assert_eq!(name(&|p| p.classes = 2), "knots");
-        assert_eq!(name(&|p| p.knots[1] = 0), "knots");
-        assert_eq!(name(&|p| p.knots[1] = 2), "x");
-        assert_eq!(name(&|p| p.share = 0.0), "share");
-        assert_eq!(name(&|p| p.x[1] = 0.1), "x");
-        assert_eq!(name(&|p| p.y[1] = f64::NAN), "y");
+        assert_eq!(&*name(&|p| p.classes = 1), "classes");
+        assert_eq!(&*name(&|p| p.classes = 2), "knots");
+        assert_eq!(&*name(&|p| p.knots[1] = 0), "knots");
+        assert_eq!(&*name(&|p| p.knots[1] = 2), "x");
+        assert_eq!(&*name(&|p| p.share = 0.0), "share");
+        assert_eq!(&*name(&|p| p.x[1] = 0.1), "x");
+        assert_eq!(&*name(&|p| p.y[1] = f64::NAN), "y");
     }
 }

@@ -157,9 +157,9 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         };
-        assert_eq!(name(&|p| p.classes = 1), "classes");
-        assert_eq!(name(&|p| p.beta = 0.0), "beta");
-        assert_eq!(name(&|p| p.weights = [0.5, 0.6, -0.1]), "weights");
-        assert_eq!(name(&|p| p.weights = [0.5, 0.6, 0.1]), "weights");
+        assert_eq!(&*name(&|p| p.classes = 1), "classes");
+        assert_eq!(&*name(&|p| p.beta = 0.0), "beta");
+        assert_eq!(&*name(&|p| p.weights = [0.5, 0.6, -0.1]), "weights");
+        assert_eq!(&*name(&|p| p.weights = [0.5, 0.6, 0.1]), "weights");
     }
 }

@@ -119,7 +119,7 @@ macro_rules! define_model {
                 match form {
                     $($name => $form::read(parts).map(Self::from),)*
                     other => Err(Error::InvalidPart {
-                        part: "form".to_owned(),
+                        part: "form".into(),
                         found: format!("`{other}`"),
                         expected: concat!("one of" $(, " ", $name)*),
                     }),
@@ -259,7 +259,7 @@ fn check(
         return Ok(());
     }
     Err(Error::InvalidPart {
-        part: part.to_owned(),
+        part: part.into(),
         found: found.to_string(),
         expected,
     })

@@ -133,7 +133,7 @@ impl<'a> PartsReader<'a> {
         let model = PartsReader::model(parts.settings, &mut tensors, String::new())?;
         match tensors.into_keys().next() {
             None => Ok(model),
-            Some(name) => Err(damaged(name, "an array too many".to_owned(), "none")),
+            Some(name) => Err(damaged(&name, "an array too many".to_owned(), "none")),
         }
     }
 
@@ -144,13 +144,13 @@ impl<'a> PartsReader<'a> {
     ) -> Result<Model> {
         let Value::Object(mut settings) = settings else {
             let found = settings.to_string();
-            return Err(damaged("model".to_owned(), found, "a JSON object"));
+            return Err(damaged("model", found, "a JSON object"));
         };
         let form = match settings.remove("form") {
             Some(Value::String(form)) => form,
             other => {
                 let found = other.map_or_else(|| "nothing".to_owned(), |v| v.to_string());
-                return Err(damaged("form".to_owned(), found, "the name of a form"));
+                return Err(damaged("form", found, "the name of a form"));
             }
         };
         let mut reader = PartsReader {
@@ -164,13 +164,8 @@ impl<'a> PartsReader<'a> {
     /// All settings that are left, as a struct.
     pub(super) fn settings<T: DeserializeOwned>(&mut self) -> Result<T> {
         let settings = std::mem::take(&mut self.settings);
-        serde_json::from_value(settings.into()).map_err(|e| {
-            damaged(
-                "model".to_owned(),
-                e.to_string(),
-                "the settings of its form",
-            )
-        })
+        serde_json::from_value(settings.into())
+            .map_err(|e| damaged("model", e.to_string(), "the settings of its form"))
     }
 
     /// An array of this model.
@@ -183,7 +178,7 @@ impl<'a> PartsReader<'a> {
                 None => "another type",
             },
         };
-        Err(damaged(name, found.to_owned(), T::ARRAY))
+        Err(damaged(&name, found.to_owned(), T::ARRAY))
     }
 
     /// A model inside this one.
@@ -193,9 +188,9 @@ impl<'a> PartsReader<'a> {
     }
 }
 
-fn damaged(part: String, found: String, expected: &'static str) -> Error {
+fn damaged(part: &str, found: String, expected: &'static str) -> Error {
     Error::InvalidPart {
-        part,
+        part: part.into(),
         found,
         expected,
     }

@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use super::vector::sum_parts;
 use crate::error::{Error, Result};
 use crate::math::simd::vectorized;
 
@@ -90,30 +91,21 @@ impl Adam {
     }
 
     pub(crate) fn validate(&self) -> Result<()> {
-        let fail = |name, value: String, expected| {
-            Err(Error::InvalidParameter {
-                name,
-                value,
-                expected,
-            })
-        };
         if self.batch == 0 {
-            return fail("batch", self.batch.to_string(), "at least 1 row");
+            return Err(Error::invalid("batch", self.batch, "at least 1 row"));
         }
-        if !(self.learning_rate > 0.0 && self.learning_rate.is_finite()) {
-            return fail(
-                "learning_rate",
-                self.learning_rate.to_string(),
-                "a positive number",
-            );
+        for (name, value) in [
+            ("learning_rate", self.learning_rate),
+            ("epsilon", self.epsilon),
+        ] {
+            if !(value > 0.0 && value.is_finite()) {
+                return Err(Error::invalid(name, value, "a positive number"));
+            }
         }
         for (name, beta) in [("beta1", self.beta1), ("beta2", self.beta2)] {
             if !(0.0..1.0).contains(&beta) {
-                return fail(name, beta.to_string(), "0 or more and below 1");
+                return Err(Error::invalid(name, beta, "0 or more and below 1"));
             }
-        }
-        if !(self.epsilon > 0.0 && self.epsilon.is_finite()) {
-            return fail("epsilon", self.epsilon.to_string(), "a positive number");
         }
         Ok(())
     }
@@ -136,7 +128,7 @@ pub(crate) struct StepSettings<'a> {
     pub(crate) rate: f64,
     /// The weight of the penalty `lambda`/2 ‖θ‖², whose gradient is added to that of the loss.
     pub(crate) lambda: f64,
-    /// `scale` times the gradient given is that of the loss.
+    /// The factor from the given gradient to that of the loss.
     pub(crate) scale: f64,
 }
 
@@ -148,7 +140,7 @@ pub(crate) struct AdamState {
 }
 
 /// Parameters that a thread updates at a time.
-const CHUNK: usize = 8192;
+const CHUNK: usize = 4096;
 
 impl AdamState {
     pub(crate) fn new(params: usize) -> Self {
@@ -159,12 +151,12 @@ impl AdamState {
         }
     }
 
-    /// One step, on all cores if there are many parameters.
+    /// One step, on all cores if there are many parameters. The gradient is the sum of `gradients`.
     pub(crate) fn step(
         &mut self,
         settings: &StepSettings<'_>,
         params: &mut [f32],
-        gradient: &[f32],
+        gradients: &[&[f32]],
     ) {
         self.steps += 1;
         let adam = settings.adam;
@@ -179,16 +171,21 @@ impl AdamState {
             lambda: settings.lambda as f32,
             scale: settings.scale as f32,
         };
+        let step_chunk =
+            |chunk: usize, params: &mut [f32], mean: &mut [f32], square: &mut [f32]| {
+                let mut gradient = [0.0; CHUNK];
+                let gradient = &mut gradient[..params.len()];
+                sum_parts(gradients, chunk * CHUNK, gradient);
+                update(&constants, gradient, params, mean, square);
+            };
         if params.len() <= CHUNK {
-            let (mean, square) = (&mut self.mean, &mut self.square);
-            return update(&constants, gradient, params, mean, square);
+            return step_chunk(0, params, &mut self.mean, &mut self.square);
         }
         let moments = self.mean.par_chunks_mut(CHUNK);
         let moments = moments.zip(self.square.par_chunks_mut(CHUNK));
-        let params = params.par_chunks_mut(CHUNK);
-        let chunks = params.zip(gradient.par_chunks(CHUNK)).zip(moments);
-        chunks.for_each(|((params, gradient), (mean, square))| {
-            update(&constants, gradient, params, mean, square);
+        let chunks = params.par_chunks_mut(CHUNK).zip(moments).enumerate();
+        chunks.for_each(|(chunk, (params, (mean, square)))| {
+            step_chunk(chunk, params, mean, square);
         });
     }
 }
@@ -234,7 +231,7 @@ mod tests {
                 lambda: 0.01,
                 scale: 0.5,
             };
-            state.step(&settings, &mut params, &gradient.map(|g| 2.0 * g));
+            state.step(&settings, &mut params, &[&gradient, &gradient]);
             let gradient = [exact[0] - 3.0, 4.0 * (exact[1] + 1.0_f64).powi(3)];
             for i in 0..2 {
                 let g = gradient[i] + 0.01 * exact[i];
@@ -266,10 +263,10 @@ mod tests {
         let count = 2 * CHUNK + 3;
         let gradient: Vec<f32> = (0..count).map(|i| (i as f32).sin()).collect();
         let mut together = vec![0.5_f32; count];
-        AdamState::new(count).step(&settings, &mut together, &gradient);
+        AdamState::new(count).step(&settings, &mut together, &[&gradient]);
         for i in [0, CHUNK - 1, CHUNK, count - 1] {
             let mut alone = [0.5_f32];
-            AdamState::new(1).step(&settings, &mut alone, &gradient[i..=i]);
+            AdamState::new(1).step(&settings, &mut alone, &[&gradient[i..=i]]);
             assert_eq!(alone[0], together[i]);
         }
     }

@@ -67,18 +67,14 @@ impl Lbfgs {
 
     pub(crate) fn validate(&self) -> Result<()> {
         if self.history == 0 {
-            return Err(Error::InvalidParameter {
-                name: "history",
-                value: self.history.to_string(),
-                expected: "at least 1",
-            });
+            return Err(Error::invalid("history", self.history, "at least 1"));
         }
         if !(self.tolerance >= 0.0 && self.tolerance.is_finite()) {
-            return Err(Error::InvalidParameter {
-                name: "tolerance",
-                value: self.tolerance.to_string(),
-                expected: "a finite number, 0 or more",
-            });
+            return Err(Error::invalid(
+                "tolerance",
+                self.tolerance,
+                "a finite number, 0 or more",
+            ));
         }
         Ok(())
     }

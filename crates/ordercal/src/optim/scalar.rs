@@ -75,7 +75,7 @@ pub(crate) fn minimize<E>(
         if evaluations == MAX_EVALUATIONS {
             return Ok(finish(StopReason::IterationLimit));
         }
-        // Without positive curvature this is infinite, with the sign of the slope, and limited below.
+        // Infinite if the curvature is not positive; limited to the longest step below.
         let newton = local.slope / local.curvature.max(0.0);
         let mut next = (at - newton.clamp(-MAX_STEP, MAX_STEP)).clamp(first, last);
         let mut newtons = newton.abs() <= MAX_STEP && first < next && next < last;

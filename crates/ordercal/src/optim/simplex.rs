@@ -45,7 +45,7 @@ pub(crate) fn mixture(
         }
         let step = newton_step(&here, &weights);
         let slope: f64 = step.iter().zip(&here.gradient).map(|(s, g)| s * g).sum();
-        // The model predicts no more gain than that. For smaller steps rounding errors would decide.
+        // The predicted gain is below the tolerance; rounding errors would decide whether the step is accepted.
         if slope >= -TOLERANCE {
             break;
         }

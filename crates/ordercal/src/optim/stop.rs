@@ -23,7 +23,7 @@ pub enum StopReason {
     /// largest score of its row), so a lower temperature is always better.
     UpperBound,
     /// The loss decreases down to the lower bound of the inverse temperature: the scores carry no information on the
-    /// labels, or the wrong one.
+    /// labels, or misleading information.
     LowerBound,
     /// Every part of a combined method was fitted.
     AllFitted,
@@ -80,18 +80,14 @@ impl Default for EarlyStopping {
 impl EarlyStopping {
     pub(crate) fn validate(&self) -> Result<()> {
         if !(self.held_out > 0.0 && self.held_out < 1.0) {
-            return Err(Error::InvalidParameter {
-                name: "held_out",
-                value: self.held_out.to_string(),
-                expected: "a share between 0 and 1",
-            });
+            return Err(Error::invalid(
+                "held_out",
+                self.held_out,
+                "a share between 0 and 1",
+            ));
         }
         if self.patience == 0 {
-            return Err(Error::InvalidParameter {
-                name: "patience",
-                value: self.patience.to_string(),
-                expected: "at least 1",
-            });
+            return Err(Error::invalid("patience", self.patience, "at least 1"));
         }
         Ok(())
     }

@@ -21,24 +21,25 @@ pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
 
 /// `target` += `factor` · `values`.
 pub(crate) fn add_scaled(target: &mut [f64], factor: f64, values: &[f64]) {
-    if target.len() <= PART {
-        return add_scaled_part(target, factor, values);
-    }
-    let parts = target.par_chunks_mut(PART).zip(values.par_chunks(PART));
-    parts.for_each(|(target, values)| add_scaled_part(target, factor, values));
+    update(target, values, |target, value| target + factor * value);
 }
 
-/// `target` · `factors`, elementwise.
+/// Multiplies `target` by `factors`, elementwise.
 pub(crate) fn multiply(target: &mut [f64], factors: &[f64]) {
-    let part = |(target, factors): (&mut [f64], &[f64])| {
-        for (target, factor) in target.iter_mut().zip(factors) {
-            *target *= factor;
+    update(target, factors, |target, factor| target * factor);
+}
+
+/// `target` = `work`(`target`, `values`), elementwise.
+fn update(target: &mut [f64], values: &[f64], work: impl Fn(f64, f64) -> f64 + Sync) {
+    let part = |(target, values): (&mut [f64], &[f64])| {
+        for (target, &value) in target.iter_mut().zip(values) {
+            *target = work(*target, value);
         }
     };
     if target.len() <= PART {
-        return part((target, factors));
+        return part((target, values));
     }
-    let parts = target.par_chunks_mut(PART).zip(factors.par_chunks(PART));
+    let parts = target.par_chunks_mut(PART).zip(values.par_chunks(PART));
     parts.for_each(part);
 }
 
@@ -61,6 +62,23 @@ pub(crate) fn combine(
     target.par_chunks_mut(PART).zip(sources).for_each(part);
 }
 
+/// `target` = the sum of all `parts` from `start` on, added in order.
+pub(crate) fn sum_parts(parts: &[&[f32]], start: usize, target: &mut [f32]) {
+    let end = start + target.len();
+    target.copy_from_slice(&parts[0][start..end]);
+    for part in &parts[1..] {
+        add(target, &part[start..end]);
+    }
+}
+
+vectorized! {
+    fn add(target: &mut [f32], values: &[f32]) {
+        for (target, &value) in target.iter_mut().zip(values) {
+            *target += value;
+        }
+    }
+}
+
 const LANES: usize = 8;
 
 vectorized! {
@@ -80,14 +98,6 @@ vectorized! {
             sum += lane;
         }
         sum
-    }
-}
-
-vectorized! {
-    fn add_scaled_part(target: &mut [f64], factor: f64, values: &[f64]) {
-        for (target, value) in target.iter_mut().zip(values) {
-            *target += factor * value;
-        }
     }
 }
 

@@ -69,24 +69,31 @@ pub(crate) fn round_all<T: Real>(bounds: &OutputBounds, values: &[f64], output: 
     T::round_all(values, (bounds.lowest, bounds.highest), output);
 }
 
+/// One slot for each hash of 16 bits.
+const MAX_SLOTS: usize = 1 << 16;
+
 /// Finds different scores whose results became equal.
 #[derive(Debug, Clone)]
 pub(crate) struct TieDetector {
     /// A hash of each result of the current row.
     hashes: Vec<u16>,
-    /// The number of the last row that used a slot; with the number in it there is no need to clear the table.
-    slots: Vec<u8>,
+    /// The number of the last row that used each slot, so that the table need not be cleared between rows. Every hash is
+    /// a valid index, which saves a bounds check.
+    slots: Box<[u8; MAX_SLOTS]>,
+    /// The number of slots in use, a power of two, less 1.
+    mask: usize,
     /// The number of the current row, from 1 to 255 and then from 1 again.
     row: u8,
 }
 
 impl TieDetector {
     pub(crate) fn new(classes: usize) -> Self {
-        // Few enough for the first-level cache if rows are short, enough to make chance collisions rare if they are long.
-        let slots = (64 * classes).next_power_of_two().clamp(4096, 65_536);
+        // For short rows, few enough for the first-level cache; for long rows, enough to make collisions rare.
+        let slots = (64 * classes).next_power_of_two().clamp(4096, MAX_SLOTS);
         Self {
             hashes: vec![0; classes],
-            slots: vec![0; slots],
+            slots: Box::new([0; MAX_SLOTS]),
+            mask: slots - 1,
             row: 0,
         }
     }
@@ -95,10 +102,10 @@ impl TieDetector {
     ///
     /// `output` was rounded from results in the order of `input`. 64-bit results were not rounded, so they have no new
     /// ties.
-    pub(crate) fn has_new_tie<T: Real>(
+    pub(crate) fn has_new_tie<X: Copy + PartialEq, T: Real>(
         &mut self,
         bounds: &OutputBounds,
-        input: &[f32],
+        input: &[X],
         output: &[T],
     ) -> bool {
         let Some(output) = T::as_f32(output) else {
@@ -106,7 +113,7 @@ impl TieDetector {
         };
         if self.row == u8::MAX {
             self.row = 0;
-            self.slots.fill(0);
+            self.slots[..=self.mask].fill(0);
         }
         self.row += 1;
         hash_all(output, &mut self.hashes);
@@ -117,30 +124,30 @@ impl TieDetector {
         };
         // Ties of the input are verified one by one. With many of them, rounding in order is faster.
         let mut ties_left = 8 + input.len() / 16;
-        let mask = self.slots.len() - 1;
+        let (number, mask) = (self.row, self.mask);
         for (place, &hash) in self.hashes.iter().enumerate() {
             let slot = &mut self.slots[usize::from(hash) & mask];
-            if *slot == self.row && row.repeats(place) {
+            if *slot == number && row.repeats(place) {
                 if ties_left == 0 || row.is_new_tie(place) {
                     return true;
                 }
                 ties_left -= 1;
             }
-            *slot = self.row;
+            *slot = number;
         }
         false
     }
 }
 
 /// A row before and after rounding.
-struct Rounded<'a> {
-    input: &'a [f32],
+struct Rounded<'a, X> {
+    input: &'a [X],
     output: &'a [f32],
     /// Smaller results may be equal.
     strict_from: f32,
 }
 
-impl Rounded<'_> {
+impl<X: Copy + PartialEq> Rounded<'_, X> {
     /// Whether an earlier class has the same result, and ties matter there.
     #[cold]
     fn repeats(&self, place: usize) -> bool {

@@ -9,7 +9,7 @@ mod round;
 mod sort;
 
 pub use elementwise::Elementwise;
-pub(crate) use round::{OutputBounds, narrow_in_order, round_in_order};
+pub(crate) use round::{Narrower, OutputBounds, round_in_order};
 pub use round::{Repair, round_logits, round_probs};
 pub use sort::{Sorter, TieBreaker};
 
@@ -18,14 +18,10 @@ pub use sort::{Sorter, TieBreaker};
 /// ```
 /// assert_eq!(ordercal::rank::argmax(&[1.0, 3.0, 3.0]), 1);
 /// ```
-pub fn argmax<T: PartialOrd + Copy>(row: &[T]) -> usize {
-    let mut best = 0;
-    for (class, &score) in row.iter().enumerate() {
-        if score > row[best] {
-            best = class;
-        }
-    }
-    best
+pub fn argmax<'a, T: PartialOrd + 'a>(row: impl IntoIterator<Item = &'a T>) -> usize {
+    let scores = row.into_iter().enumerate();
+    let largest = scores.reduce(|best, next| if next.1 > best.1 { next } else { best });
+    largest.map_or(0, |(class, _)| class)
 }
 
 /// S(x)⁻¹: sets `rank[class]` to the position of the class in the sorted row.

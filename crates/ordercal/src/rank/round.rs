@@ -1,5 +1,6 @@
 //! Rounding a row to the caller's float type without changing its ranking, and with the fewest changes.
 
+use super::elementwise::TieDetector;
 use super::sort::Sorter;
 use crate::real::Real;
 
@@ -110,18 +111,32 @@ pub fn round_probs<X: PartialOrd + Copy + Into<f64>, T: Real>(
     round_in_order(&bounds, input, order, values, repair, output);
 }
 
-/// Rounds a row of 64-bit scores to `f32` without changing its ranking.
-pub(crate) fn narrow_in_order(wide: &[f64], sorter: &mut Sorter, narrow: &mut [f32]) {
-    for (narrow, &wide) in narrow.iter_mut().zip(wide) {
-        *narrow = wide as f32;
+/// Rounds rows of 64-bit scores to `f32` without changing their ranking.
+pub(crate) struct Narrower {
+    ties: TieDetector,
+    sorter: Sorter,
+    repair: Repair,
+}
+
+impl Narrower {
+    pub(crate) fn new(classes: usize) -> Self {
+        Self {
+            ties: TieDetector::new(classes),
+            sorter: Sorter::new(classes),
+            repair: Repair::default(),
+        }
     }
-    let order = sorter.sort_wide(wide);
-    let collapsed = order.windows(2).any(|pair| {
-        let (a, b) = (pair[0] as usize, pair[1] as usize);
-        wide[a] > wide[b] && narrow[a] <= narrow[b]
-    });
-    if collapsed {
-        round_logits(wide, order, wide, &mut Repair::default(), narrow);
+
+    /// Rounds one row. It is sorted only if rounding creates a tie.
+    pub(crate) fn narrow(&mut self, wide: &[f64], narrow: &mut [f32]) {
+        for (narrow, &wide) in narrow.iter_mut().zip(wide) {
+            *narrow = f32::from_f64(wide);
+        }
+        let bounds = OutputBounds::logits::<f32>();
+        if self.ties.has_new_tie(&bounds, wide, narrow) {
+            let order = self.sorter.sort_wide(wide);
+            round_in_order(&bounds, wide, order, wide, &mut self.repair, narrow);
+        }
     }
 }
 
@@ -304,7 +319,7 @@ mod tests {
     fn wide_scores_are_narrowed_in_order() {
         let wide = [1.0, 1.0 + 1e-10, 1.0 - 1e-10, 1.0, f64::NEG_INFINITY];
         let mut narrow = [0.0; 5];
-        narrow_in_order(&wide, &mut Sorter::new(5), &mut narrow);
+        Narrower::new(5).narrow(&wide, &mut narrow);
         assert!(same_ranking(&wide, &narrow), "{narrow:?}");
     }
 }

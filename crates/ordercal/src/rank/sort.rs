@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 /// definite permutation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TieBreaker {
-    /// `classes[p]` is the class with priority p + 1; `None` is 1, 2, …, K.
+    /// `classes[p]` is the class with priority p + 1. `None`: the smaller class index first.
     classes: Option<Vec<u32>>,
 }
 
@@ -67,7 +67,6 @@ pub struct Sorter {
     keys: Vec<u64>,
     /// The second buffer of the radix sort.
     spare: Vec<u64>,
-    wide_keys: Vec<u128>,
     order: Vec<u32>,
 }
 
@@ -85,7 +84,6 @@ impl Sorter {
                     classes
                 }
             ],
-            wide_keys: Vec::new(),
             order: vec![0; classes],
         }
     }
@@ -134,15 +132,12 @@ impl Sorter {
     /// If the row is of another width.
     pub fn sort_wide(&mut self, row: &[f64]) -> &[u32] {
         assert_eq!(row.len(), self.order.len(), "a row of another width");
-        self.wide_keys.clear();
-        self.wide_keys.extend((0..row.len()).map(|priority| {
-            let class = self.ties.class(priority as u32) as usize;
-            (u128::from(descending_wide_key(row[class])) << 32) | priority as u128
-        }));
-        self.wide_keys.sort_unstable();
-        for (class, &key) in self.order.iter_mut().zip(&self.wide_keys) {
-            *class = self.ties.class(key as u32);
+        for (priority, class) in self.order.iter_mut().enumerate() {
+            *class = self.ties.class(priority as u32);
         }
+        // Without −0, bits compare as values do. The sort is stable, so ties stay in order of their priority.
+        let score = |class: u32| row[class as usize] + 0.0;
+        self.order.sort_by(|&a, &b| score(b).total_cmp(&score(a)));
         &self.order
     }
 }
@@ -183,15 +178,6 @@ fn descending_key(value: f32) -> u32 {
     let bits = (value + 0.0).to_bits();
     if bits >> 31 == 0 {
         !(bits | 1 << 31)
-    } else {
-        bits
-    }
-}
-
-fn descending_wide_key(value: f64) -> u64 {
-    let bits = (value + 0.0).to_bits();
-    if bits >> 63 == 0 {
-        !(bits | 1 << 63)
     } else {
         bits
     }

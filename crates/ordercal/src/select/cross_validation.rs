@@ -206,8 +206,8 @@ mod tests {
         let none = choose(&[], &data, &folds, &Unwatched).unwrap_err();
         assert!(matches!(
             none,
-            Error::InvalidParameter {
-                name: "candidates",
+            Error::InvalidArgument {
+                argument: "candidates",
                 ..
             }
         ));

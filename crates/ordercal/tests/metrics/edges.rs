@@ -1,4 +1,4 @@
-//! The rules at the edges, one by one.
+//! The edge cases of the definitions, one by one.
 
 use ndarray::{Array2, array};
 use ordercal::metrics::{self, Metric, MetricOptions, MetricState, Predictions};

@@ -1,4 +1,4 @@
-//! Intervals that cover, comparisons that see what is shared, a test that rejects at its level.
+//! Bootstrap intervals, paired comparisons and the calibration test.
 
 use ndarray::Array2;
 use ordercal::Error;
@@ -7,7 +7,7 @@ use ordercal::metrics::{
     compare, paired_difference, resampled,
 };
 
-use crate::{Random, assert_close, dataset, overconfident};
+use crate::{SplitMix, assert_close, dataset, overconfident};
 
 #[test]
 fn intervals_are_those_of_metrics_on_drawn_rows() {
@@ -210,7 +210,7 @@ fn rows_that_are_not_the_same_cannot_be_compared() {
 
 /// Predictions whose labels are drawn from the predicted probabilities themselves.
 fn calibrated(seed: u64, rows: usize) -> (Array2<f64>, Vec<u32>) {
-    let mut random = Random(seed);
+    let mut random = SplitMix(seed);
     let probs = Array2::from_shape_fn((rows, 3), |_| random.uniform() + 0.01);
     let probs = &probs
         / &probs
@@ -297,4 +297,118 @@ fn options_out_of_range_are_named() {
             other => panic!("{how:?} gave {other:?}"),
         }
     }
+}
+
+/// Logits whose softmax the labels are drawn from.
+fn calibrated_logits(seed: u64, rows: usize, classes: usize) -> (Array2<f32>, Vec<u32>) {
+    let mut random = SplitMix(seed);
+    let logits = Array2::from_shape_fn((rows, classes), |_| (random.normal() * 2.0) as f32);
+    let label = |row: ndarray::ArrayView1<'_, f32>| {
+        let chances = row.mapv(|x| f64::from(x).exp());
+        let mut left = random.uniform() * chances.sum();
+        let found = chances.iter().position(|chance| {
+            left -= chance;
+            left < 0.0
+        });
+        found.unwrap_or(classes - 1) as u32
+    };
+    let labels = logits.rows().into_iter().map(label).collect();
+    (logits, labels)
+}
+
+#[test]
+fn intervals_contain_their_value_and_reach_0_where_calibration_is_perfect() {
+    let how = BootstrapOptions::default().with_resamples(100);
+    let options = MetricOptions::default();
+    let errors = [
+        Metric::Ece,
+        Metric::Mce,
+        Metric::AdaptiveEce,
+        Metric::ClasswiseEce,
+        Metric::ClasswiseEceSum,
+        Metric::DebiasedEce,
+        Metric::MarginalCe,
+        Metric::Ks,
+        Metric::SmEce,
+    ];
+    let mut at_zero = 0;
+    for seed in 0..20 {
+        let (logits, labels) = calibrated_logits(300 + seed, 400, 4);
+        let data = dataset(&logits, &labels);
+        let predictions = Predictions::from(&data);
+        for metrics in [&Metric::ALL[..], &errors[..]] {
+            let found = bootstrap(&predictions, metrics, &options, &how).expect("options");
+            for (metric, interval) in &found {
+                assert!(
+                    interval.lower <= interval.value && interval.value <= interval.upper,
+                    "{metric} {interval:?}"
+                );
+            }
+            at_zero += errors.iter().filter(|m| found[m].lower <= 0.0).count();
+        }
+    }
+    // Nominally 95.75 % of 2 · 20 · 9.
+    assert!(at_zero > 320, "{at_zero} of 360 lower ends are 0");
+}
+
+#[test]
+fn a_large_error_is_told_from_0() {
+    let (logits, labels) = overconfident(58, 2000, 4, 3.0);
+    let data = dataset(&logits, &labels);
+    let how = BootstrapOptions::default().with_resamples(100);
+    for norm in [1.0, 2.0] {
+        let options = MetricOptions::default().with_norm(norm);
+        let predictions = Predictions::from(&data);
+        let found = bootstrap(&predictions, &Metric::ALL, &options, &how).expect("options");
+        for metric in Metric::ALL.into_iter().filter(|m| !m.higher_is_better()) {
+            let interval = found[&metric];
+            assert!(interval.lower > 0.0, "{metric} {interval:?}");
+            assert!(
+                interval.upper < 2.5 * interval.value,
+                "{metric} {interval:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn weights_are_repeated_rows_in_intervals_too() {
+    let (logits, labels) = overconfident(59, 300, 4, 2.0);
+    let data = dataset(&logits, &labels);
+    let weighted = Predictions::from(&data)
+        .with_weights(vec![1.0; 300])
+        .expect("weights");
+    let how = BootstrapOptions::default().with_resamples(50);
+    let options = MetricOptions::default();
+    let plain =
+        bootstrap(&Predictions::from(&data), &Metric::ALL, &options, &how).expect("options");
+    let found = bootstrap(&weighted, &Metric::ALL, &options, &how).expect("options");
+    for metric in Metric::ALL {
+        assert_close(found[&metric].lower, plain[&metric].lower, 1e-12, "lower");
+        assert_close(found[&metric].upper, plain[&metric].upper, 1e-12, "upper");
+    }
+}
+
+#[test]
+fn a_bootstrap_can_be_ended() {
+    use std::ops::ControlFlow;
+
+    let (logits, labels) = overconfident(60, 100, 3, 2.0);
+    let data = dataset(&logits, &labels);
+    let how = BootstrapOptions::default().with_resamples(1000);
+    let told = std::cell::Cell::new(0);
+    let watch = |done: usize, of: usize| {
+        assert_eq!(of, 1000);
+        told.set(done);
+        if done < 200 {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        }
+    };
+    let predictions = Predictions::from(&data);
+    let options = MetricOptions::default();
+    let ended = metrics::bootstrap_watched(&predictions, &[Metric::Ece], &options, &how, &watch);
+    assert!(matches!(ended, Err(Error::Cancelled)), "{ended:?}");
+    assert!((200..400).contains(&told.get()), "{}", told.get());
 }

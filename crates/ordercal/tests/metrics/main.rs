@@ -1,4 +1,4 @@
-//! The metrics, from outside: equal to public packages, exact at the edges, mergeable, reproducible.
+//! The metrics through the public API: equal to public packages, exact at the edges, mergeable, reproducible.
 
 mod edges;
 mod evidence;
@@ -12,10 +12,10 @@ mod weights;
 use ndarray::Array2;
 use ordercal::{Dataset, ScoreKind, Scores};
 
-/// A small generator, so that the tests' data do not depend on the library's.
-struct Random(u64);
+/// The SplitMix64 generator, so that the tests' data do not depend on the library's.
+struct SplitMix(u64);
 
-impl Random {
+impl SplitMix {
     fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -45,7 +45,7 @@ fn overconfident(
     classes: usize,
     sharpness: f64,
 ) -> (Array2<f32>, Vec<u32>) {
-    let mut random = Random(seed);
+    let mut random = SplitMix(seed);
     let mut labels = Vec::with_capacity(rows);
     let mut logits =
         Array2::from_shape_fn((rows, classes), |_| (random.normal() * sharpness) as f32);

@@ -6,21 +6,21 @@ use ordercal::metrics::{average_relative_errors, ranks};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
-struct Table {
+struct PrintedTable {
     methods: Vec<String>,
-    rows: Vec<Row>,
-    average_relative_error: Row,
+    rows: Vec<PrintedRow>,
+    average_relative_error: PrintedRow,
 }
 
 #[derive(Deserialize)]
-struct Row {
+struct PrintedRow {
     #[serde(default)]
     name: String,
     values: Vec<String>,
     ranks: Vec<usize>,
 }
 
-impl Row {
+impl PrintedRow {
     fn numbers(&self) -> Vec<f64> {
         self.values
             .iter()
@@ -29,7 +29,7 @@ impl Row {
     }
 }
 
-fn tables() -> BTreeMap<String, Table> {
+fn tables() -> BTreeMap<String, PrintedTable> {
     let text = include_str!("../../../../tests/data/metrics/paper_tables.json");
     serde_json::from_str(text).expect("the tables are JSON")
 }
@@ -82,7 +82,7 @@ fn ranks_are_as_printed_but_in_two_rows() {
 fn average_relative_errors_are_as_printed_but_in_two_tables() {
     let mut differing = Vec::new();
     for (metric, table) in &tables() {
-        let rows: Vec<Vec<f64>> = table.rows.iter().map(Row::numbers).collect();
+        let rows: Vec<Vec<f64>> = table.rows.iter().map(PrintedRow::numbers).collect();
         let ours = average_relative_errors(&rows, 0).expect("a full table");
         let printed = &table.average_relative_error.values;
         for (place, method) in table.methods.iter().enumerate() {

@@ -1,10 +1,10 @@
-//! States: exact whatever the sharding, and within their bounds where they are not exact.
+//! States: the same bytes for any sharding, and exact values or valid error bounds.
 
 use ordercal::metrics::{self, Metric, MetricOptions, MetricState, Predictions};
 use ordercal::{Dataset, Error};
 use proptest::prelude::*;
 
-use crate::{Random, assert_close, dataset, overconfident};
+use crate::{SplitMix, assert_close, dataset, overconfident};
 
 fn state_of(data: &Dataset<'_>, options: &MetricOptions) -> MetricState {
     let state = MetricState::new(data.classes(), options.clone()).expect("options");
@@ -49,7 +49,7 @@ fn a_state_gives_what_the_rows_give_or_says_how_far_off_it_can_be() {
                 .with_top_k(2),
         ] {
             check_against_rows(&data, &options);
-            let mut random = Random(seed);
+            let mut random = SplitMix(seed);
             let fractions = (0..rows).map(|_| random.uniform() * 3.0 + 1e-3).collect();
             check_against_rows(
                 &data.clone().with_weights(fractions).expect("weights"),
@@ -88,7 +88,7 @@ fn estimates_are_close_on_ordinary_data() {
 #[test]
 fn a_smooth_error_below_the_grids_reach_is_within_its_bound() {
     // Calibrated but for chance: the smooth error is small and its kernel narrow.
-    let mut random = Random(12);
+    let mut random = SplitMix(12);
     let rows = 30_000;
     let probs = ndarray::Array2::from_shape_fn((rows, 2), |_| random.uniform());
     let probs = &probs
@@ -175,7 +175,7 @@ proptest! {
         weighted: bool,
     ) {
         let (logits, labels) = overconfident(seed, rows, classes, 3.0);
-        let mut random = Random(seed + 1);
+        let mut random = SplitMix(seed + 1);
         let mut data = dataset(&logits, &labels);
         if weighted {
             let scale = 10_f64.powi(random.below(13) as i32 - 6);

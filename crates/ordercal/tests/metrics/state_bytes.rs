@@ -3,7 +3,7 @@
 use ordercal::Error;
 use ordercal::metrics::{MetricOptions, MetricState, Predictions};
 
-use crate::{Random, dataset, overconfident};
+use crate::{SplitMix, dataset, overconfident};
 
 /// Where things are in the bytes.
 const VERSION: usize = 8;
@@ -198,7 +198,7 @@ fn a_grid_that_does_not_fit_is_refused() {
 #[test]
 fn random_damage_never_panics_and_what_is_taken_can_be_used() {
     let bytes = bytes();
-    let mut random = Random(62);
+    let mut random = SplitMix(62);
     for _ in 0..4000 {
         let mut damaged = bytes.clone();
         for _ in 0..=random.below(3) {

@@ -1,15 +1,14 @@
-//! A row of weight w is a row that is there w times, and the order of the rows does not matter.
+//! A row of weight w equals w copies of the row, and the order of the rows does not matter.
 
-use ndarray::{Array2, Axis};
 use ordercal::metrics::{self, Metric, MetricOptions, Predictions};
 
-use crate::{Random, assert_close, dataset, overconfident};
+use crate::{SplitMix, assert_close, dataset, overconfident};
 
 #[test]
 fn whole_weights_are_repeated_rows_for_every_metric() {
     for (seed, rows, classes) in [(1, 100, 2), (2, 137, 5), (3, 60, 30)] {
         let (logits, labels) = overconfident(seed, rows, classes, 2.0);
-        let mut random = Random(seed);
+        let mut random = SplitMix(seed);
         let weights: Vec<f64> = (0..rows).map(|_| random.below(4) as f64).collect();
         let repeated: Vec<usize> = weights
             .iter()
@@ -33,7 +32,7 @@ fn whole_weights_are_repeated_rows_for_every_metric() {
 #[test]
 fn only_metrics_that_count_rows_depend_on_the_scale_of_the_weights() {
     let (logits, labels) = overconfident(4, 200, 6, 2.0);
-    let mut random = Random(4);
+    let mut random = SplitMix(4);
     let weights: Vec<f64> = (0..200).map(|_| random.uniform()).collect();
     let values = |scale: f64| {
         let weights = weights.iter().map(|w| w * scale).collect();
@@ -64,7 +63,7 @@ fn the_order_of_the_rows_does_not_matter() {
     let logits = logits.mapv(|v| v.round());
     let data = dataset(&logits, &labels);
     let mut order: Vec<usize> = (0..500).collect();
-    let mut random = Random(5);
+    let mut random = SplitMix(5);
     for i in (1..500).rev() {
         order.swap(i, random.below(i + 1));
     }

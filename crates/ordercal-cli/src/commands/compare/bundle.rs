@@ -1,4 +1,4 @@
-//! Files with a split to fit on and a split to measure on.
+//! Bundles: files with the splits `calib` and `test`.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -14,11 +14,11 @@ use sha2::{Digest, Sha256};
 
 use crate::input::at;
 
-/// A file with the splits `calib` and `test`, found to be in order.
+/// A checked file with the splits `calib` and `test`.
 pub struct Bundle {
-    /// What it is called in tables.
+    /// The name in tables.
     pub name: String,
-    /// The same as part of file names.
+    /// The name in file names.
     pub file_name: String,
     /// Rows to fit on.
     pub n_calib: usize,
@@ -26,9 +26,9 @@ pub struct Bundle {
     pub n_test: usize,
     /// K.
     pub classes: usize,
-    /// What the classes are called, if that is known.
+    /// The names of the classes, if known.
     pub class_names: Option<Vec<String>>,
-    /// Where it is, and which bytes it has.
+    /// The path and the hash of the file.
     pub source: DataSource,
     reference: DataRef,
     kind: Option<ScoreKind>,
@@ -36,14 +36,14 @@ pub struct Bundle {
 
 /// The splits of a bundle, in memory.
 pub struct Splits {
-    /// What methods are fitted on.
+    /// The rows to fit on.
     pub calib: LoadedData,
-    /// What they are measured on.
+    /// The rows to measure on.
     pub test: LoadedData,
 }
 
 impl Bundle {
-    /// Checks every file before anything takes long. Only one of them is in memory at a time.
+    /// Checks every file before the first fit, one at a time to save memory.
     pub fn check_all(files: &[OsString], kind: Option<ScoreKind>) -> Result<Vec<Self>> {
         let references: Vec<DataRef> = files.iter().map(DataRef::parse).collect();
         distinct(&references)?;
@@ -138,15 +138,15 @@ pub fn sha256(mut bytes: impl Read) -> std::io::Result<String> {
         .collect())
 }
 
-/// What bundles are called: by their files, or by whole paths where those are the same; and the same
-/// with nothing in it that a file name should not hold.
+/// The names of bundles, with the same names made safe for file names. Bundles are named by their files, or
+/// by their paths where file names repeat.
 fn names(references: &[DataRef]) -> Vec<(String, String)> {
     let stem = |path: &Path| {
         let name = path
             .file_name()
             .unwrap_or(path.as_os_str())
             .to_string_lossy();
-        // All that follows the first point is about the format, as in a.csv.gz; hidden files begin with one.
+        // The ending starts at the first dot, as in a.csv.gz, but not at that of a hidden file.
         let end = name.char_indices().skip(1).find(|(_, c)| *c == '.');
         name[..end.map_or(name.len(), |(at, _)| at)].to_owned()
     };
@@ -178,7 +178,7 @@ fn names(references: &[DataRef]) -> Vec<(String, String)> {
     named
 }
 
-/// A file that is given twice would count twice in every average.
+/// Refuses a file that is given twice: it would count twice in every average.
 fn distinct(references: &[DataRef]) -> Result<()> {
     for (place, reference) in references.iter().enumerate() {
         let path = reference.path();

@@ -10,19 +10,19 @@ use ordercal_report::{
 };
 
 use super::outputs::About;
-use super::part::{Part, model_path};
+use super::stored::{StoredResult, model_path};
 use crate::commands::plot::{
     curves_of, describe_input, function_of, input_of, range_of, simplex_of,
 };
 
-/// More lines in a figure cannot be told apart.
+/// The largest number of lines that a figure keeps legible.
 const MOST_SERIES: usize = 6;
-/// What is shown first, if it was compared.
+/// The methods that are shown first.
 const PREFERRED: [&str; 7] = ["uncalibrated", "ts", "diag", "oi", "op", "auto", "sms"];
 
-/// A figure that can be drawn in any colours.
+/// A figure that can be drawn in any theme.
 pub struct Drawing {
-    /// The name of its file, without an ending.
+    /// The name of its file without the ending.
     pub file: String,
     /// What it shows.
     pub caption: String,
@@ -36,8 +36,12 @@ impl Drawing {
     }
 }
 
-/// The figures of every dataset; `models` is their folder.
-pub fn drawings(models: &Path, about: &About, datasets: &[Vec<Part>]) -> Result<Vec<Drawing>> {
+/// The figures of every dataset; `models` is the folder of the models.
+pub fn drawings(
+    models: &Path,
+    about: &About,
+    datasets: &[Vec<StoredResult>],
+) -> Result<Vec<Drawing>> {
     let mut drawings = Vec::new();
     for (place, parts) in datasets.iter().enumerate() {
         let (name, file) = (&about.sources[place].name, &about.file_names[place]);
@@ -58,11 +62,11 @@ pub fn drawings(models: &Path, about: &About, datasets: &[Vec<Part>]) -> Result<
                 file: format!("{file}-{key}"),
                 caption: match form {
                     ReliabilityForm::Weighted => format!(
-                        "{name}: the gaps times the share of rows in each bin; their heights add up to the ECE."
+                        "{name}: the gap of each bin times its share of the rows; the absolute heights add up to the ECE."
                     ),
                     _ => format!(
-                        "{name}: confidence less accuracy in each bin; above the dashed line is overconfident. \
-                         Below, how many rows are behind it."
+                        "{name}: confidence minus accuracy in each bin; points above the dashed line are overconfident. \
+                         The bars below show the number of rows."
                     ),
                 },
                 draw: Box::new(move |theme| figure.draw(theme)),
@@ -74,9 +78,9 @@ pub fn drawings(models: &Path, about: &About, datasets: &[Vec<Part>]) -> Result<
     Ok(drawings)
 }
 
-/// The methods of a figure, each with the colour that it has in all of them.
-fn series(parts: &[Part]) -> Vec<ReliabilitySeries> {
-    let rank = |part: &Part| {
+/// The methods of a figure, each with the same colour in all figures.
+fn series(parts: &[StoredResult]) -> Vec<ReliabilitySeries> {
+    let rank = |part: &StoredResult| {
         let place = PREFERRED.iter().position(|key| *key == part.method);
         place.unwrap_or(PREFERRED.len())
     };
@@ -92,8 +96,13 @@ fn series(parts: &[Part]) -> Vec<ReliabilitySeries> {
     shown.collect()
 }
 
-/// What diag and ts learned, if both or one of them was compared.
-fn transform(models: &Path, name: &str, file: &str, parts: &[Part]) -> Result<Option<Drawing>> {
+/// The functions learned by `ts` and `diag`, if they were compared.
+fn transform(
+    models: &Path,
+    name: &str,
+    file: &str,
+    parts: &[StoredResult],
+) -> Result<Option<Drawing>> {
     let mut found = Vec::new();
     for (slot, part) in parts.iter().enumerate() {
         if part.method == "ts" || part.method == "diag" {
@@ -112,22 +121,25 @@ fn transform(models: &Path, name: &str, file: &str, parts: &[Part]) -> Result<Op
         curve.slot = *slot;
     }
     let figure = TransformFigure {
-        title: format!("What was learned: {name}"),
+        title: format!("Learned functions: {name}"),
         input: describe_input(input.unwrap_or(InputKind::LogSoftmax)).to_owned(),
         curves,
         scores: None,
     };
     Ok(Some(Drawing {
         file: format!("{file}-transform"),
-        caption: format!(
-            "{name}: the functions that were learned, over the range of the calibration scores."
-        ),
+        caption: format!("{name}: the learned functions over the range of the calibration scores."),
         draw: Box::new(move |theme| figure.draw(theme)),
     }))
 }
 
-/// The maps of three classes.
-fn simplexes(models: &Path, about: &About, place: usize, parts: &[Part]) -> Result<Vec<Drawing>> {
+/// The simplex figures of models with three classes.
+fn simplexes(
+    models: &Path,
+    about: &About,
+    place: usize,
+    parts: &[StoredResult],
+) -> Result<Vec<Drawing>> {
     let (name, file) = (&about.sources[place].name, &about.file_names[place]);
     let mut drawings = Vec::new();
     for part in parts.iter().skip(1) {
@@ -141,7 +153,7 @@ fn simplexes(models: &Path, about: &About, place: usize, parts: &[Part]) -> Resu
         drawings.push(Drawing {
             file: format!("{file}-simplex-{}", part.method),
             caption: format!(
-                "{name}: where {} moves probabilities; each colour is one order of the classes.",
+                "{name}: how {} moves probabilities; each colour is one order of the classes.",
                 part.method
             ),
             draw: Box::new(move |theme| figure.draw(theme)),

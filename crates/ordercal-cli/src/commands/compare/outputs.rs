@@ -1,4 +1,4 @@
-//! A comparison as the files of a folder.
+//! The files of a comparison.
 
 use std::path::Path;
 
@@ -11,21 +11,21 @@ use ordercal_report::{
 
 use super::figures::Drawing;
 
-/// What a comparison says about itself.
+/// The description of a run in its report.
 pub struct About {
     /// The heading.
     pub title: String,
     /// The files, one for each dataset.
     pub sources: Vec<DataSource>,
-    /// What the datasets are called in file names.
+    /// The names of the datasets in file names.
     pub file_names: Vec<String>,
-    /// What their classes are called, if that is known.
+    /// The names of their classes, if known.
     pub class_names: Vec<Option<Vec<String>>>,
-    /// How it was run.
+    /// The settings of the run, each with its name.
     pub run: Vec<(String, String)>,
 }
 
-/// Writes every file; each is whole or not there.
+/// Writes all files, each atomically.
 pub fn write(
     folder: &Path,
     about: &About,
@@ -49,7 +49,7 @@ pub fn write(
     write_report(folder, about, comparison, drawings)
 }
 
-/// Writes the report alone.
+/// Writes the report only.
 pub fn write_report(
     folder: &Path,
     about: &About,
@@ -73,7 +73,7 @@ pub fn write_report(
     Ok(())
 }
 
-/// The same without seconds: what is compared byte for byte must not hold any.
+/// The same comparison without seconds, so that equal runs give equal bytes.
 fn untimed(comparison: &Comparison) -> Result<Comparison> {
     let mut datasets: Vec<DatasetResult> = comparison.datasets().to_vec();
     for method in datasets.iter_mut().flat_map(|d| &mut d.methods) {

@@ -6,51 +6,51 @@ use ordercal::{Model, ScoreKind, Scores};
 use ordercal_report::{Arrow, SimplexFigure, region_of};
 use serde_json::json;
 
-use super::{Target, load_counted};
+use super::{FigureFile, load_counted};
 use crate::args::SimplexArgs;
 use crate::input::at;
 use crate::printer::Printer;
 use ordercal_io::SavedModel;
 
-/// Arrows along a side.
+/// The number of arrows along a side.
 const STEPS: usize = 16;
 
 pub fn run(args: &SimplexArgs, printer: Printer) -> Result<()> {
-    let target = Target::new(&args.draw)?;
+    let file = FigureFile::new(&args.draw)?;
     let saved = SavedModel::load(&args.model)?;
     let classes = saved.model.classes();
     if classes != 3 {
         bail!(
-            "{}: the model is for {classes} classes, but a simplex can be drawn of three",
+            "{}: the model has {classes} classes, but a simplex figure needs 3",
             args.model.display()
         );
     }
     let counts = match load_counted(&args.counted, "test")? {
-        Some((source, loaded)) => {
+        Some(loaded) => {
             let scores = loaded.scores()?;
             if scores.classes() != 3 {
                 let problem = format!(
                     "the data have {} classes, the model has 3",
                     scores.classes()
                 );
-                return Err(at(source.path(), problem));
+                return Err(at(loaded.path(), problem));
             }
             Some(count(&scores))
         }
         None => None,
     };
     let names = saved.class_names.as_deref();
-    let title = target.title(|| format!("What {} does to probabilities", saved.method.key()));
+    let title = file.title(|| format!("What {} does to probabilities", saved.method.key()));
     let figure = figure_of(&saved.model, title, names, counts)?;
     let numbers = json!({
         "figure": "simplex",
         "arrows": figure.arrows.iter().map(|a| json!([a.from, a.to])).collect::<Vec<_>>(),
         "counts": figure.counts,
     });
-    target.write(&figure.draw(target.theme())?, numbers, printer)
+    file.write(&figure.draw(file.theme())?, numbers, printer)
 }
 
-/// The map of a model of three classes.
+/// The simplex figure of a model with three classes.
 pub fn figure_of(
     model: &Model,
     title: String,

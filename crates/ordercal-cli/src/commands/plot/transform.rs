@@ -1,29 +1,29 @@
-//! `plot transform`: functions of one score.
+//! `plot transform`: the functions learned by `ts` and `diag`.
 
 use std::path::Path;
 
 use anyhow::{Result, bail};
 use ordercal::{InputKind, Model, Scores};
-use ordercal_report::{Curve, Histogram, TransformFigure};
+use ordercal_report::{ScoreHistogram, TransformCurve, TransformFigure};
 use serde_json::json;
 
-use super::{Target, load_counted};
+use super::{FigureFile, load_counted};
 use crate::args::TransformArgs;
 use crate::models::load_models;
 use crate::printer::Printer;
 
-/// Points of a curve; pixels of a screen cannot tell more.
+/// The number of intervals of a curve: about a pixel each.
 const POINTS: u32 = 400;
-/// Bars of the strip below.
+/// The number of bars of the histogram.
 const BARS: usize = 60;
 
 pub fn run(args: &TransformArgs, printer: Printer) -> Result<()> {
-    let target = Target::new(&args.draw)?;
+    let file = FigureFile::new(&args.draw)?;
     let saved = load_models(&args.models)?;
     for (path, (_, saved)) in args.models.iter().zip(&saved) {
         if function_of(&saved.model).is_none() {
             bail!(
-                "{}: a model of {} is no function of a single score; give models of diag or ts",
+                "{}: a model of {} is not a function of a single score; use models of diag or ts",
                 path.display(),
                 saved.method.key()
             );
@@ -36,34 +36,34 @@ pub fn run(args: &TransformArgs, printer: Printer) -> Result<()> {
     let input = common_input(&args.models, &named)?;
     let counted = load_counted(&args.counted, "calib")?;
     let scores = match &counted {
-        Some((_, loaded)) => Some(shifted(&loaded.scores()?, input)),
+        Some(loaded) => Some(shifted(&loaded.scores()?, input)),
         None => None,
     };
     let range = range_of(&named, scores.as_deref());
     let curves = curves_of(&named, range);
-    let scores = scores.map(|scores| Histogram::new(scores, range, BARS));
+    let scores = scores.map(|scores| ScoreHistogram::new(scores, range, BARS));
     let numbers = json!({
         "figure": "transform",
         "curves": curves.iter().map(|c| json!({"name": c.name, "points": c.points})).collect::<Vec<_>>(),
         "scores": scores.as_ref().map(|h| json!({"low": h.low, "high": h.high, "counts": h.counts})),
     });
     let figure = TransformFigure {
-        title: target.title(|| "What was learned: calibrated against given score".to_owned()),
+        title: file.title(|| "Learned functions: calibrated score against score".to_owned()),
         input: describe(input).to_owned(),
         curves,
         scores,
     };
-    target.write(&figure.draw(target.theme())?, numbers, printer)
+    file.write(&figure.draw(file.theme())?, numbers, printer)
 }
 
-/// The shift that all functions read their scores after.
+/// The input that all functions have in common.
 fn common_input(paths: &[std::path::PathBuf], models: &[(&str, &Model)]) -> Result<InputKind> {
     let mut found: Option<(&Path, InputKind)> = None;
     for (path, (_, model)) in paths.iter().zip(models) {
         let Some(own) = input_of(model) else { continue };
         match found {
             Some((first, input)) if input != own => bail!(
-                "{} reads the {}, but {} the {}; draw them apart",
+                "{} reads the {}, but {} reads the {}; draw them in separate figures",
                 first.display(),
                 describe(input),
                 path.display(),
@@ -75,17 +75,17 @@ fn common_input(paths: &[std::path::PathBuf], models: &[(&str, &Model)]) -> Resu
     Ok(found.map_or(InputKind::LogSoftmax, |(_, input)| input))
 }
 
-/// What a function reads.
+/// The input of a function in words.
 pub fn describe(input: InputKind) -> &'static str {
     match input {
-        InputKind::Raw => "score as given",
+        InputKind::Raw => "score",
         InputKind::LogSoftmax => "log-probability",
-        InputKind::Centred => "score less the mean of its row",
+        InputKind::Centred => "score minus the mean of its row",
     }
 }
 
-/// Every possible score after its row's shift.
-pub fn shifted(scores: &Scores<'_>, input: InputKind) -> Vec<f64> {
+/// All finite scores, shifted row by row as the functions read them.
+fn shifted(scores: &Scores<'_>, input: InputKind) -> Vec<f64> {
     let mut all = Vec::with_capacity(scores.as_slice().len());
     for row in 0..scores.rows() {
         let values = || {
@@ -105,7 +105,7 @@ pub fn shifted(scores: &Scores<'_>, input: InputKind) -> Vec<f64> {
     all
 }
 
-/// The models whose functions a model averages: itself, or the folds'.
+/// The members of a fold average with their weights, or the model itself.
 fn members(model: &Model) -> Vec<(f64, &Model)> {
     match model {
         Model::Mixture(mixture) => mixture.members().iter().map(|(w, m)| (*w, m)).collect(),
@@ -113,7 +113,7 @@ fn members(model: &Model) -> Vec<(f64, &Model)> {
     }
 }
 
-/// What a model reads, if it is one whose function depends on that.
+/// The input of a model's function; `None` if any shift of the row gives the same.
 pub fn input_of(model: &Model) -> Option<InputKind> {
     members(model)
         .into_iter()
@@ -123,25 +123,25 @@ pub fn input_of(model: &Model) -> Option<InputKind> {
         })
 }
 
-/// The function of a single score that a model is. Of a fold ensemble, whose probabilities are averaged, it
-/// is the mean of the folds' functions.
+/// The function of a single score that a model applies, if it is one. Of a fold average it is the mean of
+/// the members' functions, although the model averages their probabilities.
 pub fn function_of(model: &Model) -> Option<Box<dyn Fn(f64) -> f64 + '_>> {
     let members = members(model);
-    let known = |(_, m): &(f64, &Model)| matches!(m, Model::Diag(_) | Model::Ts(_));
-    if !members.iter().all(known) {
+    if members
+        .iter()
+        .any(|(_, member)| member.function(0.0).is_none())
+    {
         return None;
     }
     Some(Box::new(move |x| {
-        let values = members.iter().map(|(weight, member)| match member {
-            Model::Diag(diag) => weight * diag.function(x),
-            Model::Ts(ts) => weight * x * ts.inverse_temperature(),
-            _ => f64::NAN,
-        });
-        values.sum()
+        let values = members
+            .iter()
+            .map(|(weight, member)| Some(weight * member.function(x)?));
+        values.sum::<Option<f64>>().unwrap_or(f64::NAN)
     }))
 }
 
-/// Where the functions were learned, or else where the data are.
+/// The range of the calibration scores, or else of the given scores.
 pub fn range_of(models: &[(&str, &Model)], scores: Option<&[f64]>) -> (f64, f64) {
     let all = models.iter().flat_map(|(_, model)| members(model));
     let learned = all.filter_map(|(_, member)| match member {
@@ -158,14 +158,14 @@ pub fn range_of(models: &[(&str, &Model)], scores: Option<&[f64]>) -> (f64, f64)
     }
 }
 
-/// The identity and the functions of models over a range; those that are none are left out.
-pub fn curves_of(models: &[(&str, &Model)], (low, high): (f64, f64)) -> Vec<Curve> {
+/// The identity and the models' functions over a range; models without such a function are left out.
+pub fn curves_of(models: &[(&str, &Model)], (low, high): (f64, f64)) -> Vec<TransformCurve> {
     let curve = |name: &str, slot: usize, function: &dyn Fn(f64) -> f64| {
         let points = (0..=POINTS).map(|i| {
             let x = low + (high - low) * f64::from(i) / f64::from(POINTS);
             (x, function(x))
         });
-        Curve {
+        TransformCurve {
             name: name.to_owned(),
             slot,
             points: points.collect(),

@@ -151,8 +151,8 @@ impl MetricState {
             }
             smooth::error_at(&grid, width)
         });
-        // With a result above 1/64 the bisection never tried a width below 1/100, where relplot's grid
-        // would be finer than this one.
+        // With a result above 1/64 the bisection never tried a width below 1/100, so all grids were
+        // relplot's coarsest one, of which this grid is a refinement.
         let error_bound = if width > 1.0 / 64.0 {
             0.0
         } else {

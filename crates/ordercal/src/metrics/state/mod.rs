@@ -2,6 +2,7 @@
 
 mod bins;
 mod bytes;
+mod diagram;
 mod estimate;
 mod fixed;
 

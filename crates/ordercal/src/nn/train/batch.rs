@@ -6,15 +6,15 @@
 use rayon::prelude::*;
 
 use super::micro_batch::{MicroBatch, micro_batch};
-use crate::math::simd::vectorized;
 use crate::nn::loss::NetworkLoss;
+use crate::optim::vector::sum_parts;
 
 /// The largest number of micro-batches at once: each has a gradient in memory.
 const MAX_SLOTS: usize = 8;
 /// Below this many operations, threads cost more than they save.
 const MIN_PARALLEL_FLOPS: usize = 8_000_000;
 /// Parameters that a thread adds up at a time.
-const CHUNK: usize = 8192;
+const CHUNK: usize = 4096;
 
 /// Loss and gradient of batches of rows.
 pub(super) struct BatchLoss<'a> {
@@ -78,25 +78,11 @@ impl<'a> BatchLoss<'a> {
         used
     }
 
-    /// The weighted loss of at most [`capacity`](Self::capacity) rows, summed, and its gradient.
-    pub(super) fn gradient(&mut self, params: &[f32], rows: &[u32]) -> (f64, &[f32]) {
+    /// The weighted loss of at most [`capacity`](Self::capacity) rows, summed, and the gradients of the micro-batches.
+    pub(super) fn gradients(&mut self, params: &[f32], rows: &[u32]) -> (f64, Vec<&[f32]>) {
         let slots = self.evaluate(params, rows, true);
-        let loss = total_loss(slots);
-        let (first, others) = slots.split_first_mut().expect("at least one row");
-        let others: Vec<&[f32]> = others.iter().map(|slot| &slot.gradient[..]).collect();
-        let add_others = |(place, sums): (usize, &mut [f32])| {
-            for other in &others {
-                add(sums, &other[place * CHUNK..]);
-            }
-        };
-        let chunks = first.gradient.chunks_mut(CHUNK).enumerate();
-        if others.is_empty() || chunks.len() == 1 {
-            chunks.for_each(add_others);
-        } else {
-            let chunks = first.gradient.par_chunks_mut(CHUNK);
-            chunks.enumerate().for_each(add_others);
-        }
-        (loss, &first.gradient)
+        let gradients = slots.iter().map(|slot| &slot.gradient[..]).collect();
+        (total_loss(slots), gradients)
     }
 
     /// The weighted loss of any number of rows and, in `gradient`, its gradient, both times `scale`. They are summed in 64
@@ -111,10 +97,21 @@ impl<'a> BatchLoss<'a> {
         gradient.fill(0.0);
         let mut total = 0.0;
         for rows in rows.chunks(self.capacity()) {
-            let (loss, part) = self.gradient(params, rows);
+            let (loss, parts) = self.gradients(params, rows);
             total += loss;
-            for (sum, &value) in gradient.iter_mut().zip(part) {
-                *sum += scale * f64::from(value);
+            let add_chunk = |(chunk, sums): (usize, &mut [f64])| {
+                let mut part = [0.0; CHUNK];
+                let part = &mut part[..sums.len()];
+                sum_parts(&parts, chunk * CHUNK, part);
+                for (sum, &value) in sums.iter_mut().zip(&*part) {
+                    *sum += scale * f64::from(value);
+                }
+            };
+            if gradient.len() <= CHUNK {
+                add_chunk((0, &mut *gradient));
+            } else {
+                let chunks = gradient.par_chunks_mut(CHUNK).enumerate();
+                chunks.for_each(add_chunk);
             }
         }
         total * scale
@@ -132,12 +129,4 @@ impl<'a> BatchLoss<'a> {
 
 fn total_loss(slots: &[Slot<'_>]) -> f64 {
     slots.iter().map(|slot| slot.loss).sum()
-}
-
-vectorized! {
-    fn add(target: &mut [f32], values: &[f32]) {
-        for (target, &value) in target.iter_mut().zip(values) {
-            *target += value;
-        }
-    }
 }

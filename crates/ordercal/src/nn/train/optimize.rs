@@ -113,15 +113,15 @@ pub(super) fn adam_step(
     settings: &StepSettings<'_>,
 ) -> f64 {
     let loss = if rows.len() <= batch.capacity() {
-        let (loss, gradient) = batch.gradient(params, rows);
-        state.step(settings, params, gradient);
+        let (loss, gradients) = batch.gradients(params, rows);
+        state.step(settings, params, &gradients);
         loss
     } else {
         let mut wide = vec![0.0; params.len()];
         let mut gradient = vec![0.0; params.len()];
         let loss = batch.gradient_in_rounds(params, rows, 1.0, &mut wide);
         round_to_f32(&wide, &mut gradient);
-        state.step(settings, params, &gradient);
+        state.step(settings, params, &[&gradient]);
         loss
     };
     loss * settings.scale

@@ -1,0 +1,304 @@
+//! The workloads: our side of each, its peers, and the ratios to reach.
+
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+use std::time::Instant;
+
+use anyhow::Result;
+use ordercal::metrics::{MetricOptions, Predictions, ece, marginal_ce};
+use ordercal::optim::Adam;
+use ordercal::{
+    Auto, Dataset, Diag, Isotonic, Method, Model, Oi, Op, Progress, ScoreKind, Sms, Svs, Ts,
+    kernels,
+};
+
+use super::data::Set;
+use super::limits::LowerBound;
+
+/// One run of our side.
+pub struct Run {
+    pub seconds: f64,
+    /// The NLL that a fit reached, or the value of a metric: as in a peer's answer.
+    pub result: f64,
+    pub bound: LowerBound,
+}
+
+/// A target.
+#[derive(Clone, Copy)]
+pub enum Goal {
+    /// A peer's time over ours.
+    Ratio(f64),
+    /// Our seconds.
+    Seconds(f64),
+}
+
+/// Work that ordercal and its peers do.
+pub struct Workload {
+    pub name: &'static str,
+    /// Rows and classes.
+    pub size: (usize, usize),
+    /// Names of the peers' workloads, each with the ratio to reach, if one is set.
+    pub peers: Vec<(&'static str, Option<Goal>)>,
+    /// The target that needs no peer.
+    pub alone: Option<Goal>,
+    ours: OurRun,
+}
+
+type OurRun = Box<dyn Fn(&Set) -> Result<Run> + Send + Sync>;
+
+impl Workload {
+    fn new(name: &'static str, size: (usize, usize), ours: OurRun) -> Self {
+        Self {
+            name,
+            size,
+            peers: Vec::new(),
+            alone: None,
+            ours,
+        }
+    }
+
+    fn against(mut self, peer: &'static str, ratio: f64) -> Self {
+        self.peers.push((peer, Some(Goal::Ratio(ratio))));
+        self
+    }
+
+    fn beside(mut self, peer: &'static str) -> Self {
+        self.peers.push((peer, None));
+        self
+    }
+
+    fn within(mut self, seconds: f64) -> Self {
+        self.alone = Some(Goal::Seconds(seconds));
+        self
+    }
+
+    pub fn run(&self, set: &Set) -> Result<Run> {
+        (self.ours)(set)
+    }
+}
+
+const SMALL: (usize, usize) = (5000, 10);
+const MIDDLE: (usize, usize) = (5000, 100);
+const LARGE: (usize, usize) = (25_000, 1000);
+const LONG: (usize, usize) = (1_000_000, 10);
+/// Rows of 1000 classes that are transformed on one core.
+const APPLIED: (usize, usize) = (4096, 1000);
+
+/// Everything that is measured on generated data.
+pub fn all() -> Vec<Workload> {
+    let rows = APPLIED.0 as f64;
+    vec![
+        Workload::new("fit ts", SMALL, fit(Ts::default()))
+            .against("torch-ts", 20.0)
+            .beside("sklearn-ts")
+            .beside("netcal-ts"),
+        Workload::new("fit ts", LARGE, fit(Ts::default()))
+            .against("torch-ts", 15.0)
+            .against("probmetrics-ts", 60.0),
+        Workload::new("fit oi 10,10, 40 epochs", SMALL, fit(oi(10))).against("torch-oi-10", 30.0),
+        Workload::new("fit oi 100,100, 40 epochs", MIDDLE, fit(oi(100)))
+            .against("torch-oi-100", 8.0),
+        Workload::new("epoch of oi 150,150", LARGE, epoch(oi)).against("torch-oi-epoch", 3.5),
+        Workload::new("epoch of op 150,150", LARGE, epoch(op)).against("torch-op-epoch", 3.5),
+        Workload::new("diag, loss and gradient", MIDDLE, Box::new(diag_pass))
+            .against("torch-diag-pass", 3000.0),
+        Workload::new("fit diag", LARGE, fit(Diag::default())).within(20.0),
+        Workload::new("fit svs", LARGE, fit(Svs::default())).against("probmetrics-svs", 8.0),
+        Workload::new("fit sms", MIDDLE, fit(Sms::default())).against("probmetrics-sms", 2.0),
+        Workload::new("fit isotonic", MIDDLE, fit(Isotonic::default())).beside("sklearn-isotonic"),
+        Workload::new("marginal_ce of probabilities", LARGE, metric(marginal_ce))
+            .against("uncertainty-calibration-marginal", 50.0),
+        Workload::new("ece of probabilities", LARGE, metric(ece))
+            .against("torchmetrics-ece", 2.0)
+            .beside("netcal-ece"),
+        Workload::new("ts to probabilities", LONG, apply(Ts::default()))
+            .against("numpy-softmax", 1.0),
+        Workload::new("diag to probabilities", LONG, apply(Diag::default()))
+            .against("numpy-softmax", 1.0),
+        Workload::new(
+            "ts to probabilities, one core",
+            APPLIED,
+            on_one_core(Ts::default()),
+        )
+        .within(3e-6 * rows),
+        Workload::new(
+            "diag to probabilities, one core",
+            APPLIED,
+            on_one_core(Diag::default()),
+        )
+        .within(3e-6 * rows),
+        Workload::new(
+            "oi 150,150 to probabilities, one core",
+            APPLIED,
+            on_one_core(oi(150).with_optimizer(adam().with_epochs(1))),
+        )
+        .within(40e-6 * rows),
+        Workload::new("fit auto", MIDDLE, fit(Auto::default())).within(20.0),
+    ]
+}
+
+/// What can be measured on any data.
+pub fn on_bundles(size: (usize, usize)) -> Vec<Workload> {
+    vec![
+        Workload::new("fit ts", size, fit(Ts::default()))
+            .beside("torch-ts")
+            .beside("probmetrics-ts")
+            .beside("sklearn-ts"),
+        Workload::new("fit oi 10,10, 40 epochs", size, fit(oi(10))).beside("torch-oi-10"),
+        Workload::new("fit oi 100,100, 40 epochs", size, fit(oi(100))).beside("torch-oi-100"),
+        Workload::new("fit svs", size, fit(Svs::default())).beside("probmetrics-svs"),
+        Workload::new("fit sms", size, fit(Sms::default())).beside("probmetrics-sms"),
+        Workload::new("fit isotonic", size, fit(Isotonic::default())).beside("sklearn-isotonic"),
+        Workload::new("ece of probabilities", size, metric(ece)).beside("torchmetrics-ece"),
+        Workload::new("ts to probabilities", size, apply(Ts::default())).beside("numpy-softmax"),
+        Workload::new("fit auto", size, fit(Auto::default())),
+    ]
+}
+
+fn adam() -> Adam {
+    Adam::default().with_learning_rate(1e-3)
+}
+
+/// The paper's settings, which the PyTorch side has, too.
+fn oi(units: usize) -> Oi {
+    Oi::default()
+        .with_hidden(&[units, units])
+        .with_lambda(5e-4)
+        .with_optimizer(adam())
+}
+
+fn op(units: usize) -> Op {
+    Op::default()
+        .with_hidden(&[units, units])
+        .with_lambda(5e-4)
+        .with_optimizer(adam())
+}
+
+fn timed<T>(run: impl FnOnce() -> Result<T>) -> Result<(f64, T)> {
+    let begin = Instant::now();
+    let found = run()?;
+    Ok((begin.elapsed().as_secs_f64(), found))
+}
+
+/// A complete fit to validated scores.
+fn fit(method: impl Into<Method>) -> OurRun {
+    let method = method.into();
+    Box::new(move |set| {
+        let (seconds, fitted) = timed(|| Ok(method.fit(&set.data)?))?;
+        let passes = fitted.report.evaluations as f64;
+        // Data that fit the cache are not limited by memory bandwidth.
+        let bytes = 4.0 * set.data.scores().as_slice().len() as f64;
+        let linear = matches!(method, Method::Ts(_) | Method::Svs(_) | Method::Diag(_));
+        let bound = if bytes > 5e7 && linear {
+            LowerBound::Bytes(bytes * passes)
+        } else {
+            LowerBound::Unknown
+        };
+        Ok(Run {
+            seconds,
+            result: fitted.report.nll_after,
+            bound,
+        })
+    })
+}
+
+/// The mean time of an epoch, without setup and evaluation.
+fn epoch<M: Into<Method>>(method: fn(usize) -> M) -> OurRun {
+    const EPOCHS: usize = 3;
+    const UNITS: usize = 150;
+    let mut method: Method = method(UNITS).into();
+    match &mut method {
+        Method::Oi(m) => m.optimizer = adam().with_epochs(EPOCHS).into(),
+        Method::Op(m) => m.optimizer = adam().with_epochs(EPOCHS).into(),
+        _ => unreachable!("a network"),
+    }
+    Box::new(move |set| {
+        let times = Mutex::new(Vec::new());
+        let watch = |_: &Progress| {
+            times.lock().expect("nobody panicked").push(Instant::now());
+            ControlFlow::Continue(())
+        };
+        let fitted = method.fit_watched(&set.data, &watch)?;
+        let times = times.into_inner().expect("nobody panicked");
+        let (first, last) = (times[0], times[times.len() - 1]);
+        let classes = set.data.classes();
+        // Forward, gradients of weights, gradients of activations; those of the inputs are not needed.
+        let products = 3 * (2 * classes * UNITS + UNITS * UNITS) - classes * UNITS;
+        Ok(Run {
+            seconds: (last - first).as_secs_f64() / (times.len() - 1) as f64,
+            result: fitted.report.nll_after,
+            bound: LowerBound::Operations(2.0 * (set.data.rows() * products) as f64),
+        })
+    })
+}
+
+fn diag_pass(set: &Set) -> Result<Run> {
+    const PASSES: usize = 20;
+    let mut pass = kernels::diag_pass(&set.data);
+    let (seconds, loss) = timed(|| Ok((0..PASSES).map(|_| pass()).fold(0.0, f64::max)))?;
+    Ok(Run {
+        seconds: seconds / PASSES as f64,
+        result: loss,
+        bound: LowerBound::Unknown,
+    })
+}
+
+type MetricFunction = fn(&Predictions<'_>, &MetricOptions) -> ordercal::Result<f64>;
+
+/// A metric of a matrix of probabilities, validation included.
+fn metric(function: MetricFunction) -> OurRun {
+    Box::new(move |set| {
+        let (seconds, result) = timed(|| {
+            let predictions = Predictions::from_probs(set.probs.view(), set.data.labels())?;
+            Ok(function(&predictions, &MetricOptions::default())?)
+        })?;
+        let bytes = 4.0 * set.probs.len() as f64;
+        Ok(Run {
+            seconds,
+            result,
+            bound: LowerBound::Bytes(bytes),
+        })
+    })
+}
+
+fn fitted(method: &Method, data: &Dataset<'_>) -> Result<Model> {
+    let some: Vec<usize> = (0..data.rows().min(5000)).collect();
+    Ok(method.fit(&data.select(&some))?.model)
+}
+
+/// 32-bit probabilities of every row, validation of the scores included.
+fn apply(method: impl Into<Method>) -> OurRun {
+    let method = method.into();
+    let known = Mutex::new(None);
+    Box::new(move |set| {
+        let mut known = known.lock().expect("nobody panicked");
+        let model = match &mut *known {
+            Some(model) => model,
+            none => none.insert(fitted(&method, &set.data)?),
+        };
+        let (seconds, probs) = timed(|| {
+            let scores = ordercal::Scores::new(ScoreKind::Logits, set.data.scores().view())?;
+            Ok(model.apply::<f32>(&scores, ScoreKind::Probs)?)
+        })?;
+        let at_label = |(row, &label): (usize, &u32)| -f64::from(probs[[row, label as usize]]).ln();
+        let labels = set.data.labels().iter().enumerate();
+        Ok(Run {
+            seconds,
+            result: labels.map(at_label).sum::<f64>() / set.data.rows() as f64,
+            // Scores are read, probabilities written.
+            bound: LowerBound::Bytes(8.0 * probs.len() as f64),
+        })
+    })
+}
+
+fn on_one_core(method: impl Into<Method>) -> OurRun {
+    let run = apply(method);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+    let pool = pool.expect("a thread can be had");
+    Box::new(move |set| {
+        let run = pool.install(|| run(set))?;
+        // The limits are those of all cores.
+        let bound = LowerBound::Unknown;
+        Ok(Run { bound, ..run })
+    })
+}

@@ -1,0 +1,63 @@
+//! Measures ordercal; `cargo measure` builds it with optimisation and runs it.
+
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod bench;
+mod hammer;
+mod method;
+mod quality;
+mod reference_metrics;
+mod scaling;
+mod speed;
+
+use std::path::Path;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// Measures ordercal
+#[derive(Parser)]
+#[command(name = "cargo measure", bin_name = "cargo measure")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Time ordercal, and other packages on the same work
+    Bench(bench::Args),
+    /// Fit every method to every bundle of a folder and score it on held-out rows
+    Quality(quality::Args),
+    /// Time fits against rows, classes and threads, and measure their memory
+    Scaling(scaling::Args),
+    /// Time single fits to generated data and measure their memory
+    Speed(speed::Args),
+    /// Check the order promise on hostile rows
+    Hammer(hammer::Args),
+}
+
+fn main() -> Result<()> {
+    match Cli::parse().command {
+        Command::Bench(args) => bench::run(&args),
+        Command::Quality(args) => quality::run(&args),
+        Command::Scaling(args) => scaling::run(&args),
+        Command::Speed(args) => speed::run(&args),
+        Command::Hammer(args) => hammer::run(&args),
+    }
+}
+
+/// The root of the repository.
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,148 @@
+//! Help texts that list what the registries hold.
+
+use ordercal::Method;
+use ordercal::compare::{METHODS, METRICS};
+use ordercal::curve::CurveAxis;
+use ordercal::metrics::Metric;
+use ordercal_io::{readable_endings, writable_endings};
+use serde_json::Value;
+
+/// The widest line of a list.
+const WIDTH: usize = 78;
+
+pub fn data() -> String {
+    format!("FILE or FILE#SPLIT: {}", readable_endings())
+}
+
+pub fn output() -> String {
+    format!("Where the calibrated scores go: {}", writable_endings())
+}
+
+pub fn fit() -> String {
+    let keys = |kept: bool| {
+        let methods = Method::all().into_iter();
+        let of_kind = methods.filter(|m| m.promises_order() == kept);
+        list(of_kind.map(|m| m.key().to_owned()))
+    };
+    format!(
+        "Methods that keep every prediction:\n{}\nMethods that may change predictions, or keep them \
+         as KEY+order:\n{}\nOf a bundle without #SPLIT the split `calib` is used.\n\n\
+         Examples:\n  ordercal fit scores.npz#calib -o model.safetensors\n  \
+         ordercal fit --logits val.npy --labels y.npy --method diag -o m.safetensors\n  \
+         ordercal fit val.csv --method sms --keep-order --lambda 0.5 -o m.safetensors\n  \
+         ordercal fit val.npz --method oi --search quick -o m.safetensors",
+        keys(true),
+        keys(false)
+    )
+}
+
+pub fn evaluate() -> String {
+    format!(
+        "Metrics:\n{}\nOf a bundle without #SPLIT the split `test` is used.\n\
+         Above 33 million scores the rows are not kept in memory, unless --bootstrap needs them:\n\
+         metrics that sort rows are then given with a bound on their error.\n\n\
+         Examples:\n  ordercal evaluate scores.npz#test --model m.safetensors --bootstrap 1000\n  \
+         ordercal evaluate probs.csv --kind probs --metrics ece,nll --fail-if 'ece>0.02'",
+        list(Metric::ALL.iter().map(|m| m.key().to_owned()))
+    )
+}
+
+pub fn hidden() -> String {
+    format!(
+        "Units of each hidden layer, as in 100,100 ({})",
+        methods_with("hidden").join(", ")
+    )
+}
+
+pub fn compared_methods() -> String {
+    format!(
+        "Methods, separated by commas [default: {}]",
+        METHODS.join(",")
+    )
+}
+
+pub fn compared_metrics() -> String {
+    let keys = METRICS.map(Metric::key);
+    format!("Metrics, separated by commas [default: {}]", keys.join(","))
+}
+
+pub fn curve_methods() -> String {
+    let of = |axis: CurveAxis| format!("for {axis} {}", axis.default_methods().join(","));
+    let defaults = CurveAxis::ALL.map(of);
+    format!(
+        "Methods, separated by commas [default: {}]",
+        defaults.join("; ")
+    )
+}
+
+/// The methods that have a setting.
+fn methods_with(setting: &str) -> Vec<String> {
+    let has = |method: &Method| {
+        let settings = serde_json::to_value(method).unwrap_or(Value::Null);
+        settings.get(setting).is_some()
+    };
+    let methods = Method::all().into_iter().filter(has);
+    methods.map(|method| method.key().to_owned()).collect()
+}
+
+/// Words in indented lines.
+fn list(words: impl Iterator<Item = String>) -> String {
+    let mut lines = vec![String::from(" ")];
+    for word in words {
+        let line = lines.last_mut().expect("there is a line");
+        if line.len() + 1 + word.len() > WIDTH {
+            lines.push(format!("  {word}"));
+        } else {
+            line.push(' ');
+            line.push_str(&word);
+        }
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn every_key_is_listed() {
+        let words =
+            |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
+        let fit = words(&fit());
+        for method in Method::all() {
+            assert!(
+                fit.iter().any(|word| word == method.key()),
+                "{}",
+                method.key()
+            );
+        }
+        let evaluate = words(&evaluate());
+        for metric in Metric::ALL {
+            assert!(evaluate.iter().any(|word| word == metric.key()), "{metric}");
+        }
+        assert!(data().contains(".ipc") && !output().contains(".pkl"));
+        assert!(hidden().contains("diag, "), "{}", hidden());
+    }
+
+    #[test]
+    fn the_method_table_of_the_readme_is_the_registry() {
+        let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
+        let readme = std::fs::read_to_string(readme).unwrap();
+        let table: Vec<&str> = (readme.lines())
+            .skip_while(|line| !line.starts_with("| key |"))
+            .take_while(|line| line.starts_with('|'))
+            .collect();
+        let mut found = BTreeMap::new();
+        for row in table.iter().skip(2) {
+            let keys = row.split('|').nth(1).unwrap().split('`').skip(1).step_by(2);
+            found.extend(keys.map(|key| (key.to_owned(), row.ends_with("| kept |"))));
+        }
+        let methods = Method::all().into_iter();
+        let mut expected: BTreeMap<String, bool> = methods
+            .map(|m| (m.key().to_owned(), m.promises_order()))
+            .collect();
+        expected.insert("KEY+order".to_owned(), true);
+        assert_eq!(found, expected);
+    }
+}

@@ -1,0 +1,75 @@
+"""What stands in two places is the same in both."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import inspect
+import re
+from typing import Any, get_args
+
+import ordercal
+import pytest
+from conftest import ROOT
+from ordercal import _native, _types
+from ordercal._calibrator import REGISTRY
+from ordercal.sklearn import CalibratedClassifier, ScoreCalibrator
+
+
+def test_the_version() -> None:
+    assert ordercal.__version__ == importlib.metadata.version("ordercal")
+
+
+def test_licences_come_with_it() -> None:
+    names = [str(path) for path in importlib.metadata.files("ordercal") or []]
+    for licence in ("LICENSE-MIT", "LICENSE-APACHE"):
+        assert any(name.endswith(licence) for name in names), names
+    for licence in ("LICENSE-MIT", "LICENSE-APACHE"):
+        assert (ROOT / "python" / licence).read_bytes() == (ROOT / licence).read_bytes()
+    about = importlib.metadata.metadata("ordercal")
+    assert about["License-Expression"] == "MIT OR Apache-2.0"
+
+
+def test_keys_are_those_of_the_library() -> None:
+    keys = _native.keys()
+    order = [f"{key}+order" for key in keys if not _native.promises_order(key)]
+    assert list(get_args(_types.MethodKey)) == keys + order
+    assert list(get_args(_types.MetricKey)) == [key for key, _ in _native.metrics()]
+
+
+PUBLIC: list[Any] = [
+    *REGISTRY.values(),
+    ordercal.evaluate,
+    ordercal.reliability,
+    ordercal.compare,
+    ordercal.load,
+    ordercal.calibrator,
+    ordercal.MetricState,
+    ordercal.MetricState.update,
+    ordercal.MetricState.interval,
+    ordercal.MetricState.reliability,
+    ordercal.Calibrator.fit,
+    ordercal.Calibrator.predict_proba,
+    ordercal.Calibrator.to_onnx,
+    ScoreCalibrator,
+    ScoreCalibrator.fit,
+    ScoreCalibrator.transform,
+    CalibratedClassifier,
+    CalibratedClassifier.fit,
+    CalibratedClassifier.predict_proba,
+]
+
+
+@pytest.mark.parametrize("thing", PUBLIC, ids=lambda t: t.__qualname__)
+def test_every_parameter_is_explained(thing: Any) -> None:
+    text = inspect.getdoc(thing) or ""
+    for name in inspect.signature(thing).parameters:
+        if name in ("self", "verbose", "progress"):
+            continue
+        match = re.search(rf"^(?:\*\*)?(?:\w+, )*{name}(?:, \w+)*(?: :.*)?\n +(\S.*)", text, re.M)
+        assert match and len(match[1]) > 8, f"{thing.__qualname__}: {name}"
+
+
+def test_temperatures(calib: Any) -> None:
+    fitted = ordercal.TemperatureScaling().fit(calib.scores, calib.labels)
+    assert fitted.temperature_ == pytest.approx(1 / fitted.parameters_["beta"])
+    assert 2 < fitted.temperature_ < 4

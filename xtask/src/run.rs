@@ -1,0 +1,40 @@
+//! Running other programs.
+
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, bail};
+
+/// This toolchain's cargo, at the root of the repository.
+pub fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(arguments).current_dir(crate::root());
+    command
+}
+
+/// Runs a command that has to succeed.
+pub fn step(command: &mut Command) -> Result<()> {
+    let shown = format!("{command:?}");
+    let status = command
+        .status()
+        .with_context(|| format!("cannot run {shown}"))?;
+    if !status.success() {
+        bail!("{shown} failed");
+    }
+    Ok(())
+}
+
+/// Runs a command that has to succeed, for what it writes to standard output.
+pub fn output(command: &mut Command) -> Result<String> {
+    let shown = format!("{command:?}");
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command
+        .output()
+        .with_context(|| format!("cannot run {shown}"))?;
+    if !status.success() {
+        bail!("{shown} failed: {}", String::from_utf8_lossy(&stderr));
+    }
+    String::from_utf8(stdout).with_context(|| format!("{shown} did not write text"))
+}
