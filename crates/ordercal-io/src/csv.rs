@@ -20,7 +20,7 @@ use crate::error::{Error, Result, clean};
 use crate::formats::{Codec, Format, Reading, Writing};
 use crate::reader::ReadOptions;
 use crate::row_source::{Opened, RawRows, RowSource};
-use crate::writer::{EncodedSink, OutputSpec, ScoreRows, ScoreSink, Target, write_bytes};
+use crate::writer::{EncodedSink, OutputSpec, ScoreRows, ScoreSink, ByteTarget, write_bytes};
 
 pub(crate) const CODEC: Codec = Codec {
     read: Reading::Table {
@@ -283,7 +283,7 @@ impl Read for RowGuard {
 }
 
 /// Starts a table with one column per class.
-fn create<T: Target + 'static>(mut file: T, spec: &OutputSpec) -> Result<Box<dyn ScoreSink>> {
+fn create<T: ByteTarget + 'static>(mut file: T, spec: &OutputSpec) -> Result<Box<dyn ScoreSink>> {
     let header = format!("{}\n", spec.column_names().join(","));
     write_bytes(&mut file, header.as_bytes())?;
     Ok(EncodedSink::boxed(file, |rows, buffer| match rows {

@@ -220,7 +220,7 @@ pub(crate) struct EncodedSink<T> {
 /// Appends encoded rows to a buffer.
 type Encode = fn(ScoreRows<'_>, &mut Vec<u8>);
 
-impl<T: Target + 'static> EncodedSink<T> {
+impl<T: ByteTarget + 'static> EncodedSink<T> {
     pub(crate) fn boxed(target: T, encode: Encode) -> Box<dyn ScoreSink> {
         Box::new(Self {
             target,
@@ -230,7 +230,7 @@ impl<T: Target + 'static> EncodedSink<T> {
     }
 }
 
-impl<T: Target> ScoreSink for EncodedSink<T> {
+impl<T: ByteTarget> ScoreSink for EncodedSink<T> {
     fn write(&mut self, rows: ScoreRows<'_>) -> Result<()> {
         self.buffer.clear();
         (self.encode)(rows, &mut self.buffer);
@@ -245,7 +245,7 @@ impl<T: Target> ScoreSink for EncodedSink<T> {
 }
 
 /// A file, or a file inside a container.
-pub(crate) trait Target: Write + Send {
+pub(crate) trait ByteTarget: Write + Send {
     /// The file's path.
     fn path(&self) -> &Path;
 
@@ -253,7 +253,7 @@ pub(crate) trait Target: Write + Send {
     fn finish(self) -> io::Result<AtomicFile>;
 }
 
-impl Target for AtomicFile {
+impl ByteTarget for AtomicFile {
     fn path(&self) -> &Path {
         self.path()
     }
@@ -263,7 +263,7 @@ impl Target for AtomicFile {
     }
 }
 
-impl Target for StoredZip<AtomicFile> {
+impl ByteTarget for StoredZip<AtomicFile> {
     fn path(&self) -> &Path {
         self.get_ref().path()
     }
@@ -273,7 +273,7 @@ impl Target for StoredZip<AtomicFile> {
     }
 }
 
-impl Target for GzEncoder<AtomicFile> {
+impl ByteTarget for GzEncoder<AtomicFile> {
     fn path(&self) -> &Path {
         self.get_ref().path()
     }
@@ -284,7 +284,7 @@ impl Target for GzEncoder<AtomicFile> {
 }
 
 /// Writes bytes; an error names the file.
-pub(crate) fn write_bytes(target: &mut impl Target, bytes: &[u8]) -> Result<()> {
+pub(crate) fn write_bytes(target: &mut impl ByteTarget, bytes: &[u8]) -> Result<()> {
     let done = target.write_all(bytes);
     done.map_err(|e| Error::io(target.path(), "write", e))
 }

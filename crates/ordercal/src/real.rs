@@ -27,9 +27,9 @@ pub trait Real:
     fn key(self) -> i64;
     /// The value with the given [`key`](Real::key).
     fn from_key(key: i64) -> Self;
-    /// Clamps all values to `bounds` and rounds them to the nearest; `-inf` stays.
+    /// Rounds all values to the nearest, clamped to `bounds` if there are any; `-inf` stays.
     #[doc(hidden)]
-    fn round_all(values: &[f64], bounds: (f64, f64), output: &mut [Self]);
+    fn round_all(values: &[f64], bounds: Option<(f64, f64)>, output: &mut [Self]);
     /// The slice itself if `Self` is `f32`.
     #[doc(hidden)]
     fn as_f32(values: &[Self]) -> Option<&[f32]>;
@@ -44,28 +44,13 @@ fn clamp_finite(value: f64, (lowest, highest): (f64, f64)) -> f64 {
     }
 }
 
-vectorized! {
-    fn round_all_f32(values: &[f64], bounds: (f64, f64), output: &mut [f32]) {
-        for (output, &value) in output.iter_mut().zip(values) {
-            *output = clamp_finite(value, bounds) as f32 + 0.0;
-        }
-    }
-}
-
-vectorized! {
-    fn clamp_all_f64(values: &[f64], bounds: (f64, f64), output: &mut [f64]) {
-        for (output, &value) in output.iter_mut().zip(values) {
-            *output = clamp_finite(value, bounds) + 0.0;
-        }
-    }
-}
-
 macro_rules! impl_real {
-    ($float:ty, $bits:ty, $round_all:ident, $as_f32:expr) => {
+    ($float:ty, $bits:ty, $as_f32:expr) => {
         impl Real for $float {
             const MIN_POSITIVE: f64 = <$float>::MIN_POSITIVE as f64;
             const LIMIT: f64 = (<$float>::MAX / 2.0) as f64;
 
+            #[inline(always)]
             fn from_f64(value: f64) -> Self {
                 value as $float + 0.0
             }
@@ -88,8 +73,21 @@ macro_rules! impl_real {
                 if key < 0 { -value } else { value }
             }
 
-            fn round_all(values: &[f64], bounds: (f64, f64), output: &mut [Self]) {
-                $round_all(values, bounds, output);
+            fn round_all(values: &[f64], bounds: Option<(f64, f64)>, output: &mut [Self]) {
+                vectorized! {
+                    fn round(values: &[f64], bounds: Option<(f64, f64)>, output: &mut [$float]) {
+                        if let Some(bounds) = bounds {
+                            for (output, &value) in output.iter_mut().zip(values) {
+                                *output = <$float>::from_f64(clamp_finite(value, bounds));
+                            }
+                        } else {
+                            for (output, &value) in output.iter_mut().zip(values) {
+                                *output = <$float>::from_f64(value);
+                            }
+                        }
+                    }
+                }
+                round(values, bounds, output);
             }
 
             fn as_f32(values: &[Self]) -> Option<&[f32]> {
@@ -99,5 +97,5 @@ macro_rules! impl_real {
     };
 }
 
-impl_real!(f32, u32, round_all_f32, Some);
-impl_real!(f64, u64, clamp_all_f64, |_| None);
+impl_real!(f32, u32, Some);
+impl_real!(f64, u64, |_| None);

@@ -88,25 +88,6 @@ vectorized! {
 }
 
 vectorized! {
-    /// Sets `target` to e^(βx − max βx) for each row of scores: what [`unnormalised_rows`] gives for the products.
-    pub(crate) fn unnormalised_tempered(scores: &[f32], classes: usize, beta: f64, target: &mut [f64]) {
-        let group = group(classes) * classes;
-        for (scores, target) in scores.chunks(group).zip(target.chunks_mut(group)) {
-            let rows = scores.chunks_exact(classes).zip(target.chunks_exact_mut(classes));
-            for (scores, target) in rows {
-                let top = beta * f64::from(top(scores));
-                for (value, &score) in target.iter_mut().zip(scores) {
-                    *value = beta * f64::from(score) - top;
-                }
-            }
-            for value in target {
-                *value = exp_f64(*value);
-            }
-        }
-    }
-}
-
-vectorized! {
     /// Divides each row by its sum. Permuting a row permutes its result, bit for bit, because the sum is
     /// [exact](exact_sum).
     pub(crate) fn normalise_rows(unnormalised: &mut [f64], classes: usize) {

@@ -36,13 +36,8 @@ impl Workspace {
         }
     }
 
-    /// Fills `values` by `compute`, which is [`Form::logits`] or [`Form::unnormalised`].
-    fn compute<M: Form>(
-        &mut self,
-        model: &M,
-        scores: &[f32],
-        compute: impl FnOnce(&M, &RowBlock<'_>, &mut [f64]),
-    ) {
+    /// Fills `values` with the logits of some rows.
+    fn logits(&mut self, model: &impl Form, scores: &[f32]) {
         let classes = model.classes();
         self.order.clear();
         if model.reads_order() {
@@ -56,22 +51,22 @@ impl Workspace {
             classes,
         };
         self.values.resize(scores.len(), 0.0);
-        compute(model, &block, &mut self.values);
+        model.logits(&block, &mut self.values);
     }
 
     /// Fills `values` with scores of the given kind.
-    fn results<M: Form>(&mut self, model: &M, scores: &[f32], kind: ScoreKind) {
+    fn results(&mut self, model: &impl Form, scores: &[f32], kind: ScoreKind) {
         let classes = model.classes();
+        self.logits(model, scores);
         match kind {
-            ScoreKind::Logits => self.compute(model, scores, M::logits),
+            ScoreKind::Logits => {}
             ScoreKind::LogProbs => {
-                self.compute(model, scores, M::logits);
                 for logits in self.values.chunks_exact_mut(classes) {
                     softmax::log_probabilities(logits, &mut self.scratch);
                 }
             }
             ScoreKind::Probs => {
-                self.compute(model, scores, M::unnormalised);
+                softmax::unnormalised_rows(&mut self.values, classes);
                 softmax::normalise_rows(&mut self.values, classes);
             }
         }
@@ -247,9 +242,7 @@ pub(crate) fn row_nlls(model: &(impl Form + Sync), data: &Dataset<'_>) -> Vec<f6
         .for_each_init(
             || Workspace::new(classes),
             |workspace, ((scores, labels), nlls)| {
-                workspace.compute(model, scores, |model, block, logits| {
-                    model.logits(block, logits);
-                });
+                workspace.logits(model, scores);
                 let rows = workspace.values.chunks_exact_mut(classes).zip(labels);
                 for ((logits, &label), nll) in rows.zip(nlls) {
                     let at_label = logits[label as usize];

@@ -1,6 +1,5 @@
 //! The interface of a form of model: it transforms blocks of rows.
 
-use crate::math::softmax;
 use crate::rank::Elementwise;
 
 /// A block of rows of scores, the input of a model.
@@ -66,13 +65,4 @@ pub(crate) trait Form {
     ///
     /// The result of a row must not depend on the other rows. Masked classes become `-inf`.
     fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]);
-
-    /// Writes the unnormalised probabilities of each row: e^logit times a factor per row that prevents overflow and
-    /// underflow of the largest.
-    ///
-    /// Forms override this if they can compute them without the logits.
-    fn unnormalised(&self, block: &RowBlock<'_>, unnormalised: &mut [f64]) {
-        self.logits(block, unnormalised);
-        softmax::unnormalised_rows(unnormalised, block.classes);
-    }
 }

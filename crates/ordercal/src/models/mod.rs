@@ -169,10 +169,6 @@ impl Form for Model {
     fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
         each_form!(self, form => form.logits(block, logits))
     }
-
-    fn unnormalised(&self, block: &RowBlock<'_>, unnormalised: &mut [f64]) {
-        each_form!(self, form => form.unnormalised(block, unnormalised))
-    }
 }
 
 impl Model {

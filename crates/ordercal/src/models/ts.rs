@@ -7,7 +7,6 @@ use super::parts::{ModelParts, PartsReader, Stored};
 use super::{check_beta, check_classes};
 use crate::error::Result;
 use crate::math::simd::vectorized;
-use crate::math::softmax;
 use crate::rank::Elementwise;
 
 /// A fitted temperature T = 1/β: the logits are f(x) = βx.
@@ -75,10 +74,6 @@ impl Form for TsModel {
 
     fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
         multiply(block.scores, self.beta, logits);
-    }
-
-    fn unnormalised(&self, block: &RowBlock<'_>, unnormalised: &mut [f64]) {
-        softmax::unnormalised_tempered(block.scores, block.classes, self.beta, unnormalised);
     }
 }
 

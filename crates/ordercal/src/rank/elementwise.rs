@@ -47,18 +47,16 @@ impl Elementwise {
 vectorized! {
     /// The smallest nonzero and the largest finite magnitude.
     fn extremes(scores: &[f32]) -> (f32, f32) {
+        let smaller = |a: f32, b: f32| if b < a { b } else { a };
+        let larger = |a: f32, b: f32| if b > a { b } else { a };
         // Zeros and masked classes are left out.
-        let smaller = |least: f32, score: f32| {
-            let magnitude = score.abs();
-            if magnitude > 0.0 && magnitude < least { magnitude } else { least }
-        };
-        let larger = |most: f32, score: f32| {
-            let magnitude = score.abs();
-            if magnitude < f32::INFINITY && magnitude > most { magnitude } else { most }
-        };
+        let nonzero = |magnitude: f32| if magnitude > 0.0 { magnitude } else { f32::INFINITY };
+        let finite = |magnitude: f32| if magnitude < f32::INFINITY { magnitude } else { 0.0 };
+        let low = |least: f32, score: f32| smaller(least, nonzero(score.abs()));
+        let high = |most: f32, score: f32| larger(most, finite(score.abs()));
         (
-            lanes::fold::<64, _, _>(scores, f32::INFINITY, smaller, f32::min),
-            lanes::fold::<64, _, _>(scores, 0.0, larger, f32::max),
+            lanes::fold::<64, _, _>(scores, f32::INFINITY, low, smaller),
+            lanes::fold::<64, _, _>(scores, 0.0, high, larger),
         )
     }
 }
@@ -66,7 +64,7 @@ vectorized! {
 /// Rounds results that are in the order of their scores. Rows in which [`TieDetector`] then finds a new tie have to be
 /// rounded again, in order.
 pub(crate) fn round_all<T: Real>(bounds: &OutputBounds, values: &[f64], output: &mut [T]) {
-    T::round_all(values, (bounds.lowest, bounds.highest), output);
+    T::round_all(values, bounds.clamp(), output);
 }
 
 /// One slot for each hash of 16 bits.

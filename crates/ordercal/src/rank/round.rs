@@ -30,8 +30,8 @@ struct Pool {
 /// The range of rounded values, and where ties are allowed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OutputBounds {
-    pub(super) lowest: f64,
-    pub(super) highest: f64,
+    lowest: f64,
+    highest: f64,
     /// The value of masked classes.
     masked: f64,
     /// Values below this may be equal though their inputs differ.
@@ -57,6 +57,11 @@ impl OutputBounds {
             masked: 0.0,
             strict_from: T::MIN_POSITIVE,
         }
+    }
+
+    /// What to clamp results to; a softmax leaves nothing to clamp.
+    pub(super) fn clamp(&self) -> Option<(f64, f64)> {
+        (self.strict_from <= 0.0).then_some((self.lowest, self.highest))
     }
 }
 
