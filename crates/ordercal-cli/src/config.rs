@@ -51,6 +51,7 @@ pub fn method(args: &FitArgs, common: &Common) -> Result<Method> {
     };
     set("--hidden", args.hidden.as_ref().map(|h| json!(h)))?;
     set("--lambda", args.lambda.map(|l| json!(l)))?;
+    set("--effort", args.effort.as_ref().map(|e| json!(e)))?;
     // `auto` has folds of its own; for other methods --folds belongs to the search.
     if defaults.contains_key("folds") {
         set("--folds", args.folds.map(|f| json!(f)))?;

@@ -279,7 +279,7 @@ impl Work<'_> {
             gate: &gate,
         };
         let mut notes = words.notes(&in_words(&mixed_shares, members));
-        if self.keep_order && gate[2] > 0.5 {
+        let price_of_order = self.keep_order.then(|| {
             let free: Vec<f64> = all
                 .iter()
                 .flat_map(|&row| {
@@ -288,8 +288,16 @@ impl Work<'_> {
                     mixed_nlls(parts.zip(shares.iter().copied()), row..row + 1)
                 })
                 .collect();
-            notes.extend(words.price_of_order(&honest_nlls, &free));
-        }
+            // Without the last temperature on either side.
+            let [kept, free] = [&honest_nlls, &free].map(|mixed| {
+                let judged = [&plain_nlls[..], &members[TS].nlls, mixed];
+                let gate = posterior(&judged, &PRIOR, data);
+                let parts = judged.into_iter().zip(gate);
+                apply::mean(&mixed_nlls(parts, 0..data.rows()), data)
+            });
+            notes.extend(price_in_words(kept, free));
+            kept - free
+        });
 
         let (beta, _) = fit_beta(data, &Unwatched)?;
         let mut changed = Vec::new();
@@ -322,6 +330,7 @@ impl Work<'_> {
             nll_after: apply::mean_nll(&model, given),
             stop: StopReason::AllFitted,
             notes,
+            price_of_order,
         };
         Ok(Fitted { model, report })
     }
@@ -467,18 +476,16 @@ impl Words<'_> {
         }
         notes
     }
+}
 
-    /// What the projection costs the mixture.
-    fn price_of_order(&self, kept: &[f64], free: &[f64]) -> Option<String> {
-        let (kept, free) = (self.mean(kept), self.mean(free));
-        let price = kept - free;
-        let share = price / kept;
-        (share > HIGH_PRICE).then(|| {
-            format!(
-                "keeping every prediction costs {price:.4} of NLL ({:.1}%): auto-free may change predictions and does \
-                 without that",
-                100.0 * share
-            )
-        })
-    }
+/// What keeping every prediction costs, if it is much.
+fn price_in_words(kept: f64, free: f64) -> Option<String> {
+    let price = kept - free;
+    (price > HIGH_PRICE * kept).then(|| {
+        format!(
+            "keeping every prediction costs {price:.4} of NLL on held-out rows ({:.1}%): auto-free, which may change \
+             predictions, does without that",
+            100.0 * price / kept
+        )
+    })
 }

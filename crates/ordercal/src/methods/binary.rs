@@ -91,6 +91,7 @@ pub(crate) fn fitted(model: impl Into<Model>, data: &Dataset<'_>, nll_before: f6
         nll_after: nll,
         stop: StopReason::Converged,
         notes: Vec::new(),
+        price_of_order: None,
     };
     Fitted { model, report }
 }

@@ -122,6 +122,7 @@ impl Fitted {
             nll_after,
             stop: StopReason::Nothing,
             notes: Vec::new(),
+            price_of_order: None,
         };
         Self { model, report }
     }
@@ -149,6 +150,10 @@ pub struct FitReport {
     pub nll_after: f64,
     /// The reason for which the fit ended.
     pub stop: StopReason,
+    /// The NLL that keeping every prediction costs: that of the model on held-out rows, minus what it would be if
+    /// predictions might change. Only `auto` measures it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price_of_order: Option<f64>,
     /// Remarks on the model for the user, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::math::gemm::{Matrix, multiply, multiply_add};
 use crate::methods::likelihood::plain_nll;
 use crate::methods::{Calibrator, FitReport, Fitted};
-use crate::models::kernel::{self, KernelModel, KernelParts, LARGEST_COEFFICIENT};
+use crate::models::kernel::{self, Centres, KernelModel, KernelParts, LARGEST_COEFFICIENT};
 use crate::nn::head::free_row;
 use crate::optim::Lbfgs;
 use crate::optim::lbfgs::Step;
@@ -98,6 +98,7 @@ impl Calibrator for Kernel {
             nll_after: objective.nll,
             stop: outcome.stop,
             notes: Vec::new(),
+            price_of_order: None,
         };
         let model = KernelModel::from_parts(parts)?.into();
         Ok(Fitted { model, report })
@@ -197,16 +198,13 @@ impl<'a> Objective<'a> {
         for (centre, &row) in centres.chunks_exact_mut(classes).zip(&drawn) {
             kernel::roots(&logs[row * classes..][..classes], centre);
         }
-        let centre_norms = kernel::norms(&centres, classes);
-        // With a scale of 0 every value is 1; products are what distances are made of.
-        let mut distances = vec![0.0; count * count];
-        let right = Matrix::new(&centres, count, classes).transposed();
-        multiply(&mut distances, Matrix::new(&centres, count, classes), right);
+        let laid_out = Centres::new(&centres, classes);
+        let products = laid_out.products(&centres);
         let mut pairs = Vec::with_capacity(count * count / 2);
         for i in 0..count {
             for j in 0..i {
-                let product = distances[i * count + j];
-                pairs.push((centre_norms[i] + centre_norms[j] - 2.0 * product).max(0.0));
+                let norms = laid_out.norms[i] + laid_out.norms[j];
+                pairs.push((norms - 2.0 * products[i * count + j]).max(0.0));
             }
         }
         let middle = pairs.len() / 2;
@@ -215,7 +213,7 @@ impl<'a> Objective<'a> {
             _ => *pairs.select_nth_unstable_by(middle, f32::total_cmp).1,
         };
         let scale = 0.5 / median.max(1e-3);
-        let matrix = kernel::kernel(&centres, &centres, &centre_norms, classes, scale);
+        let matrix = laid_out.kernel(&centres, scale);
         let mut matrix: Vec<f64> = matrix.into_iter().map(f64::from).collect();
         for i in 0..count {
             matrix[i * count + i] = 1.0 + JITTER;
@@ -228,7 +226,7 @@ impl<'a> Objective<'a> {
             .for_each(|(functions, logs)| {
                 let mut rows = vec![0.0; logs.len()];
                 kernel::roots(logs, &mut rows);
-                let values = kernel::kernel(&rows, &centres, &centre_norms, classes, scale);
+                let values = laid_out.kernel(&rows, scale);
                 functions.copy_from_slice(&basis.functions(&values));
             });
         let total = data.total_weight();

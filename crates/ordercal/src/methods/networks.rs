@@ -156,6 +156,7 @@ impl<F: Family> Calibrator for Network<F> {
             nll_after: trained.nll,
             stop: trained.stop,
             notes: Vec::new(),
+            price_of_order: None,
         };
         Ok(Fitted {
             model: model.into(),

@@ -36,6 +36,7 @@ pub(crate) fn fit_beta(data: &Dataset<'_>, watch: &dyn Watch) -> Result<(f64, Fi
             nll_after: before.value,
             stop: StopReason::Nothing,
             notes: Vec::new(),
+            price_of_order: None,
         };
         return Ok((1.0, report));
     }
@@ -70,6 +71,7 @@ pub(crate) fn fit_beta(data: &Dataset<'_>, watch: &dyn Watch) -> Result<(f64, Fi
         nll_after: minimum.value,
         stop: minimum.stop,
         notes: Vec::new(),
+        price_of_order: None,
     };
     Ok((minimum.at.exp(), report))
 }

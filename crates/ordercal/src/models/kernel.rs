@@ -15,8 +15,7 @@ use crate::math::softmax;
 #[derive(Debug, Clone, PartialEq)]
 pub struct KernelModel {
     parts: KernelParts,
-    /// ‖√c‖² of each centre.
-    norms: Vec<f32>,
+    centres: Centres,
 }
 
 /// Everything a [`KernelModel`] is made of, to be stored or built by hand.
@@ -75,13 +74,13 @@ impl KernelModel {
             let good = values.iter().all(|v| v.abs() <= LARGEST_COEFFICIENT);
             check(good, name, "too large or NaN", "numbers within ±1e6")?;
         }
-        let norms = norms(&parts.centres, classes);
-        Ok(Self { parts, norms })
+        let centres = Centres::new(&parts.centres, classes);
+        Ok(Self { parts, centres })
     }
 }
 
 /// ‖r‖² of each row of roots.
-pub(crate) fn norms(roots: &[f32], classes: usize) -> Vec<f32> {
+fn norms(roots: &[f32], classes: usize) -> Vec<f32> {
     let rows = roots.chunks_exact(classes);
     rows.map(|row| row.iter().map(|r| r * r).sum()).collect()
 }
@@ -114,23 +113,50 @@ vectorized! {
     }
 }
 
-/// k between rows and centres, both given as roots.
-pub(crate) fn kernel(
-    rows: &[f32],
-    centres: &[f32],
-    centre_norms: &[f32],
+/// The centres of a kernel, laid out for products with rows.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Centres {
     classes: usize,
-    scale: f32,
-) -> Vec<f32> {
-    let (count, centre_count) = (rows.len() / classes, centre_norms.len());
-    let mut values = vec![0.0; count * centre_count];
-    let right = Matrix::new(centres, centre_count, classes).transposed();
-    multiply(&mut values, Matrix::new(rows, count, classes), right);
-    let row_norms = norms(rows, classes);
-    for (values, norm) in values.chunks_exact_mut(centre_count).zip(row_norms) {
-        kernel_row(values, norm, centre_norms, scale);
+    /// √c of each centre, transposed: K×R. Products with a transposed matrix would depend on the number of rows.
+    columns: Vec<f32>,
+    /// ‖√c‖² of each centre.
+    pub(crate) norms: Vec<f32>,
+}
+
+impl Centres {
+    /// From √c of each centre, R×K.
+    pub(crate) fn new(roots: &[f32], classes: usize) -> Self {
+        let columns = (0..classes).flat_map(|class| roots[class..].iter().step_by(classes));
+        Self {
+            classes,
+            columns: columns.copied().collect(),
+            norms: norms(roots, classes),
+        }
     }
-    values
+
+    /// R.
+    pub(crate) fn count(&self) -> usize {
+        self.norms.len()
+    }
+
+    /// Products of rows, given as roots, with the centres, N×R.
+    pub(crate) fn products(&self, rows: &[f32]) -> Vec<f32> {
+        let (classes, count) = (self.classes, rows.len() / self.classes);
+        let mut values = vec![0.0; count * self.count()];
+        let right = Matrix::new(&self.columns, classes, self.count());
+        multiply(&mut values, Matrix::new(rows, count, classes), right);
+        values
+    }
+
+    /// k between rows, given as roots, and the centres, N×R.
+    pub(crate) fn kernel(&self, rows: &[f32], scale: f32) -> Vec<f32> {
+        let mut values = self.products(rows);
+        let row_norms = norms(rows, self.classes);
+        for (values, norm) in values.chunks_exact_mut(self.count()).zip(row_norms) {
+            kernel_row(values, norm, &self.norms, scale);
+        }
+        values
+    }
 }
 
 impl Form for KernelModel {
@@ -150,16 +176,10 @@ impl Form for KernelModel {
         }
         let mut rows = vec![0.0; logs.len()];
         roots(&logs, &mut rows);
-        let values = kernel(
-            &rows,
-            &parts.centres,
-            &self.norms,
-            classes,
-            parts.scale as f32,
-        );
+        let values = self.centres.kernel(&rows, parts.scale as f32);
         let mut changes = vec![0.0; logs.len()];
-        let left = Matrix::new(&values, block.rows(), self.norms.len());
-        let right = Matrix::new(&parts.coefficients, self.norms.len(), classes);
+        let left = Matrix::new(&values, block.rows(), self.centres.count());
+        let right = Matrix::new(&parts.coefficients, self.centres.count(), classes);
         multiply(&mut changes, left, right);
         for (index, logit) in logits.iter_mut().enumerate() {
             *logit = if block.scores[index] > f32::NEG_INFINITY {

@@ -247,6 +247,7 @@ pub fn search(
         nll_after: apply::mean_nll(&model, data),
         stop: StopReason::AllFitted,
         notes: vec![format!("the average of {} fold models", folds.count())],
+        price_of_order: None,
     };
     Ok(Found {
         method: candidates[outcome.best].clone(),

@@ -71,6 +71,7 @@ impl LinearFit<'_> {
             nll_after: objective.nll,
             stop: outcome.stop,
             notes: Vec::new(),
+            price_of_order: None,
         };
         let narrow = |values: &[f64]| {
             let clamped = values

@@ -179,6 +179,7 @@ impl Calibrator for Diag {
             nll_after: objective.likelihood.nll,
             stop: outcome.stop,
             notes: Vec::new(),
+            price_of_order: None,
         };
         let model = DiagModel::new(
             data.classes(),

@@ -82,6 +82,7 @@ impl Calibrator for Ets {
                 start.stop
             },
             notes: Vec::new(),
+            price_of_order: None,
         };
         let model = EtsModel::from_parts(parts)?.into();
         Ok(Fitted { model, report })

@@ -44,6 +44,7 @@ impl Calibrator for Uncalibrated {
             nll_after: nll,
             stop: StopReason::Nothing,
             notes: Vec::new(),
+            price_of_order: None,
         };
         let model = UncalibratedModel::new(data.classes())?.into();
         Ok(Fitted { model, report })
