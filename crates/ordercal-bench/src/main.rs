@@ -2,11 +2,13 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
-mod arena;
 mod bench;
+mod bundles;
 mod hammer;
+mod harm;
 mod method;
 mod quality;
+mod reference;
 mod reference_metrics;
 mod scaling;
 mod speed;
@@ -26,12 +28,14 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Fit auto beside twelve methods to every bundle of a folder
-    Arena(arena::Args),
     /// Time ordercal, and other packages on the same work
     Bench(bench::Args),
-    /// Fit every method to every bundle of a folder and score it on held-out rows
+    /// Fit auto beside twelve methods to every bundle of a folder, and say how many it beats
     Quality(quality::Args),
+    /// Fit every method to every bundle of a folder, beside what other implementations reach
+    Reference(reference::Args),
+    /// Fit methods to scores that are calibrated already, and say what that costs
+    Harm(harm::Args),
     /// Time fits against rows, classes and threads, and measure their memory
     Scaling(scaling::Args),
     /// Time single fits to generated data and measure their memory
@@ -42,9 +46,10 @@ enum Command {
 
 fn main() -> Result<()> {
     match Cli::parse().command {
-        Command::Arena(args) => arena::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Quality(args) => quality::run(&args),
+        Command::Reference(args) => reference::run(&args),
+        Command::Harm(args) => harm::run(&args),
         Command::Scaling(args) => scaling::run(&args),
         Command::Speed(args) => speed::run(&args),
         Command::Hammer(args) => hammer::run(&args),

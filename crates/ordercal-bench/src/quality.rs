@@ -1,184 +1,259 @@
-//! `cargo measure quality DIR`: every method on every bundle, beside what other implementations reach.
+//! `cargo measure quality DIR`: `auto` and `auto-free` beside twelve methods on every bundle of a folder.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
-use ordercal::compare::{Measures, measure};
-use ordercal::metrics::Metric;
-use ordercal::select::{Folds, choose};
-use ordercal::{Dataset, DirOdir, Method, Model, MsOdir, Unwatched};
-use ordercal_io::{DataRef, load};
-use serde_json::Value;
+use anyhow::{Context, Result};
+use ordercal::compare::changed_predictions;
+use ordercal::metrics::{Metric, MetricOptions, Predictions, evaluate};
+use ordercal::ndarray::Array2;
+use ordercal::{Dataset, Method, Rng, ScoreKind};
+use serde_json::{Value, json};
 
-use crate::{method, reference_metrics};
+use crate::bundles::{Bundle, bundles, draw_labels};
+use crate::{method, root};
 
-const METRICS: [Metric; 4] = [Metric::Nll, Metric::Ece, Metric::Brier, Metric::Accuracy];
+/// What is beaten, or not.
+const OTHERS: [&str; 12] = [
+    "uncalibrated",
+    "ts",
+    "ets",
+    "diag",
+    "oi",
+    "op",
+    "svs",
+    "sms",
+    "sms+order",
+    "vs",
+    "beta",
+    "isotonic",
+];
 
-/// Prints nll, ece, brier, accuracy, changed predictions and seconds. `ms-odir` and `dir-odir` with default
-/// settings have λ and μ chosen by 5-fold cross validation.
+/// What counts.
+const METRICS: [Metric; 3] = [Metric::Nll, Metric::Brier, Metric::Ece];
+
+/// How often labels are drawn from a model's own probabilities for the least ECE that can be expected.
+const DRAWS: usize = 20;
+
+/// NLL above this multiple of the uncalibrated one is harm.
+const HARM: f64 = 1.001;
+
+/// Prints metrics divided by the uncalibrated ones, the share of twelve other methods beaten, sets harmed, ECE divided by
+/// its floor, changed predictions and seconds.
 #[derive(clap::Args)]
 pub struct Args {
-    /// A folder of bundles *.npz with the splits `calib` and `test`
+    /// A folder of bundles with the splits `calib` and `test`
     dir: PathBuf,
-    /// A JSON file of other implementations' figures [default: DIR/../reference/calibrators.json, if it exists]
+    /// Where the figures of the twelve are kept [default: target/quality.json]
     #[arg(long, value_name = "FILE")]
-    reference: Option<PathBuf>,
-    /// A key, or JSON with hyperparameters; may be given several times [default: every method]
+    cache: Option<PathBuf>,
+    /// Only bundles whose name contains one of these, separated by commas
+    #[arg(long, value_name = "A,B")]
+    only: Option<String>,
+    /// A key, or JSON with hyperparameters; may be given several times [default: auto and auto-free]
     #[arg(long = "method", value_name = "METHOD", value_parser = method::parse)]
     methods: Vec<Method>,
+    /// Fit the twelve again
+    #[arg(long)]
+    refresh: bool,
 }
 
-/// Fits on the split `calib`, scores on the split `test`; then compares the metrics themselves with
-/// `DIR/../reference/metrics.json`, if it exists.
+/// How a method does on one set: NLL, Brier score, ECE.
+type Figures = [f64; 3];
+
+/// The uncalibrated figures of a set, those of the twelve, and the method's.
+type SetRow = (Figures, Vec<Figures>, SetFigures);
+
+/// A method's figures on a set with what they cost.
+struct SetFigures {
+    figures: Figures,
+    floor: f64,
+    changed: usize,
+    wall: f64,
+    cpu: f64,
+}
+
+/// Calibrates on the split `calib`, measures on the split `test`.
 pub fn run(args: &Args) -> Result<()> {
-    let dir = args.dir.as_path();
-    let beside = |name: &str| Some(dir.join("../reference").join(name)).filter(|f| f.exists());
-    let reference = match args
-        .reference
-        .clone()
-        .or_else(|| beside("calibrators.json"))
-    {
-        Some(path) => serde_json::from_str(&std::fs::read_to_string(&path)?)
-            .with_context(|| format!("parsing {}", path.display()))?,
-        None => Value::Null,
-    };
     let methods = match args.methods.is_empty() {
-        true => all_methods(&reference),
+        true => vec![Method::from_key("auto")?, Method::from_key("auto-free")?],
         false => args.methods.clone(),
     };
+    let kept = args.cache.clone();
+    let kept = kept.unwrap_or_else(|| root().join("target/quality.json"));
+    let mut cache = read_cache(&kept)?;
+    let mut tables: Vec<Vec<SetRow>> = Vec::new();
+    tables.resize_with(methods.len(), Vec::new);
     println!(
-        "{:<24} {:<14} {:>8} {:>8} {:>8} {:>8} {:>7} {:>8}  reference nll",
-        "dataset", "method", "nll", "ece", "brier", "accuracy", "changed", "seconds"
+        "{:<26} {:<12} {:>8} {:>8} {:>8} | {:>7} {:>7} {:>7} | {:>6} {:>6} | beaten nll brier ece",
+        "set", "method", "nll", "brier", "ece", "÷ nll", "÷ brier", "÷ ece", "wall", "cpu"
     );
-    for path in bundles(dir)? {
-        measure_bundle(&path, &methods, &reference)?;
+    for path in bundles(&args.dir, args.only.as_deref())? {
+        let bundle = Bundle::read(&path)?;
+        let (name, calib, test) = (&bundle.name, bundle.calib()?, bundle.test()?);
+        let of_set = cache.entry(name.clone()).or_insert_with(|| json!({}));
+        let mut others = Vec::new();
+        for key in OTHERS {
+            if args.refresh || of_set[key].is_null() {
+                let outcome = measure(&Method::from_key(key)?, &calib, &test, false)?.0;
+                let [nll, brier, ece] = outcome.figures;
+                of_set[key] = json!({"nll": nll, "brier": brier, "ece": ece, "cpu": outcome.cpu});
+            }
+            let found = |metric: &str| of_set[key][metric].as_f64();
+            let figures = [found("nll"), found("brier"), found("ece")];
+            others.push(figures.map(|figure| figure.unwrap_or(f64::NAN)));
+        }
+        write_cache(&kept, &cache)?;
+        for (method, table) in methods.iter().zip(&mut tables) {
+            let (outcome, notes) = measure(method, &calib, &test, true)?;
+            let before = others[0];
+            let f = outcome.figures;
+            let beaten = beaten(&f, &others);
+            println!(
+                "{:<26} {:<12} {:>8.5} {:>8.5} {:>8.5} | {:>7.4} {:>7.4} {:>7.4} | {:>6.1} {:>6.1} | {:>3.0} {:>3.0} {:>3.0} | ece/floor {:.2} changed {}{}",
+                name,
+                method.key(),
+                f[0],
+                f[1],
+                f[2],
+                f[0] / before[0],
+                f[1] / before[1],
+                f[2] / before[2],
+                outcome.wall,
+                outcome.cpu,
+                beaten[0],
+                beaten[1],
+                beaten[2],
+                f[2] / outcome.floor,
+                outcome.changed,
+                if f[0] > HARM * before[0] {
+                    " HARMED"
+                } else {
+                    ""
+                },
+            );
+            for note in notes {
+                println!("      {note}");
+            }
+            table.push((before, others.clone(), outcome));
+        }
     }
-    match beside("metrics.json") {
-        Some(metrics) if !reference_metrics::check(dir, &metrics)? => {
-            bail!("a metric differs from its reference")
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Every method, and those projections that the reference has figures of.
-fn all_methods(reference: &Value) -> Vec<Method> {
-    let mut methods = Method::all();
-    let sets = || {
-        reference
-            .as_object()
-            .into_iter()
-            .flat_map(|sets| sets.values())
-    };
-    let free = Method::all().into_iter().filter(|m| !m.promises_order());
-    let projected = free.map(Method::keep_order);
-    methods.extend(projected.filter(|m| sets().any(|set| find(set, m.key()).is_some())));
-    methods
-}
-
-fn measure_bundle(path: &Path, methods: &[Method], reference: &Value) -> Result<()> {
-    let name = path.file_stem().context("a bundle has a name")?;
-    let name = name.to_string_lossy().into_owned();
-    let bundle = DataRef::new(path);
-    let calib = load(&bundle.clone().with_split("calib"), None)?;
-    let test = load(&bundle.with_split("test"), None)?;
-    let (calib, test) = (calib.dataset()?, test.dataset()?);
-    for method in methods {
-        let begin = Instant::now();
-        let (method, mut chosen) = search(method, &calib)?;
-        let fitted = method.fit(&calib)?;
-        let seconds = begin.elapsed().as_secs_f64();
-        if let Model::Ts(ts) = &fitted.model {
-            chosen = format!(", T = {:.5}", ts.temperature());
-        }
-        let measured = measure(&fitted.model, &test, &Measures::new(&METRICS))?;
-        let nll = measured.metrics[&Metric::Nll];
-        println!(
-            "{:<24} {:<14} {:>8.5} {:>8.5} {:>8.6} {:>8.4} {:>7} {:>8.4}  {}{chosen}",
-            name,
-            method.key(),
-            nll,
-            measured.metrics[&Metric::Ece],
-            measured.metrics[&Metric::Brier],
-            measured.metrics[&Metric::Accuracy],
-            measured.changed_predictions,
-            seconds,
-            beside_reference(&reference[&name], method.key(), nll),
-        );
-        for note in fitted.report.notes {
-            println!("    {note}");
-        }
+    for (method, table) in methods.iter().zip(&tables) {
+        summary(&serde_json::to_string(method)?, table);
     }
     Ok(())
 }
 
-/// Chooses λ and μ of the methods that are never used without doing so, and says which.
-fn search(method: &Method, calib: &Dataset<'_>) -> Result<(Method, String)> {
-    let grid: Vec<Method> = match method {
-        Method::MsOdir(given) if *given == MsOdir::default() => {
-            given.grid().into_iter().map(Method::from).collect()
-        }
-        Method::DirOdir(given) if *given == DirOdir::default() => {
-            given.grid().into_iter().map(Method::from).collect()
-        }
-        _ => return Ok((method.clone(), String::new())),
+fn summary(name: &str, table: &[SetRow]) {
+    let sets = table.len() as f64;
+    let mean = |value: &dyn Fn(&SetRow) -> f64| {
+        table.iter().map(value).sum::<f64>() / sets
     };
-    let folds = Folds::new(calib.rows(), 5, 1357)?;
-    let chosen = grid[choose(&grid, calib, &folds, &Unwatched)?.best].clone();
-    let (lambda, mu) = match &chosen {
-        Method::MsOdir(m) => (m.lambda, m.mu),
-        Method::DirOdir(m) => (m.lambda, m.mu),
-        _ => unreachable!("the grid is of one method"),
-    };
-    Ok((chosen, format!("lambda {lambda:e}, mu {mu:e}")))
-}
-
-/// The bundles of a folder, by name.
-pub fn bundles(dir: &Path) -> Result<Vec<PathBuf>> {
-    let mut bundles: Vec<PathBuf> = std::fs::read_dir(dir)
-        .with_context(|| format!("cannot list {}", dir.display()))?
-        .map(|entry| Ok(entry?.path()))
-        .collect::<Result<_>>()?;
-    bundles.retain(|path| path.extension().is_some_and(|e| e == "npz"));
-    bundles.sort();
-    ensure!(!bundles.is_empty(), "no *.npz in {}", dir.display());
-    Ok(bundles)
-}
-
-/// The reference's NLL of a method on one data set, and the name it has there.
-fn find(set: &Value, key: &str) -> Option<(String, f64)> {
-    let names = [
-        format!("torch-{key}"),
-        format!("probmetrics-{key}"),
-        format!("sklearn-{key}-ovr"),
-        key.to_owned(),
-    ];
-    names
-        .into_iter()
-        .find_map(|name| set[&name]["nll"].as_f64().map(|nll| (name, nll)))
-}
-
-fn beside_reference(set: &Value, key: &str, ours: f64) -> String {
-    find(set, key).map_or(String::new(), |(name, nll)| {
-        let gap = 100.0 * (ours / nll - 1.0);
-        format!("{nll:.5} ({gap:+.3}%) {name}")
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn projections_are_those_of_the_reference() {
-        assert_eq!(all_methods(&Value::Null), Method::all());
-        let reference = json!({"note": "text", "a": {"sms+order": {"nll": 1.0}}});
-        let projected = Method::from_key("sms+order").unwrap();
-        assert_eq!(
-            all_methods(&reference),
-            [Method::all(), vec![projected]].concat()
+    println!("{name}: {} sets", table.len());
+    for (at, metric) in ["nll", "brier", "ece"].into_iter().enumerate() {
+        let ratio = |row: &SetRow| row.2.figures[at] / row.0[at];
+        println!(
+            "  {metric:<6} ÷ uncalibrated: mean {:.4}, geometric {:.4}; beaten {:.1}%",
+            mean(&ratio),
+            mean(&|row| ratio(row).ln()).exp(),
+            mean(&|row| beaten(&row.2.figures, &row.1)[at]),
         );
     }
+    println!(
+        "  harmed {}, ECE ÷ floor {:.3} (geometric), changed {}, wall {:.1} s, cpu {:.1} s",
+        table
+            .iter()
+            .filter(|row| row.2.figures[0] > HARM * row.0[0])
+            .count(),
+        mean(&|row| (row.2.figures[2] / row.2.floor).ln()).exp(),
+        table.iter().map(|row| row.2.changed).sum::<usize>(),
+        table.iter().map(|row| row.2.wall).sum::<f64>(),
+        table.iter().map(|row| row.2.cpu).sum::<f64>(),
+    );
+}
+
+/// The share of the others, in percent, that are worse; a tie counts half.
+fn beaten(figures: &Figures, others: &[Figures]) -> Figures {
+    let share = |at: usize| {
+        let points = others.iter().map(|other| {
+            // The cache holds six digits.
+            let gap = other[at] - figures[at];
+            if gap.abs() < 1e-6 {
+                0.5
+            } else {
+                f64::from(gap > 0.0)
+            }
+        });
+        100.0 * points.sum::<f64>() / others.len() as f64
+    };
+    [share(0), share(1), share(2)]
+}
+
+fn measure(
+    method: &Method,
+    calib: &Dataset<'_>,
+    test: &Dataset<'_>,
+    with_floor: bool,
+) -> Result<(SetFigures, Vec<String>)> {
+    let (begin, cpu) = (Instant::now(), cpu_seconds());
+    let fitted = method.fit(calib)?;
+    let (wall, cpu) = (begin.elapsed().as_secs_f64(), cpu_seconds() - cpu);
+    let probs = fitted.model.apply::<f64>(test.scores(), ScoreKind::Probs)?;
+    let figures = figures(&probs, test.labels())?;
+    let floor = if with_floor { floor(&probs)? } else { f64::NAN };
+    let outcome = SetFigures {
+        figures,
+        floor,
+        changed: changed_predictions(test, probs.view()),
+        wall,
+        cpu,
+    };
+    Ok((outcome, fitted.report.notes))
+}
+
+fn figures(probs: &Array2<f64>, labels: &[u32]) -> Result<Figures> {
+    let predictions = Predictions::from_probs(probs.view(), labels)?;
+    let values = evaluate(&predictions, &METRICS, &MetricOptions::default())?;
+    Ok(METRICS.map(|metric| values[&metric]))
+}
+
+/// The mean ECE where labels are drawn from the probabilities themselves.
+fn floor(probs: &Array2<f64>) -> Result<f64> {
+    let mut rng = Rng::new(5);
+    let mut sum = 0.0;
+    for _ in 0..DRAWS {
+        let labels = draw_labels(probs, &mut rng);
+        let predictions = Predictions::from_probs(probs.view(), &labels)?;
+        sum += evaluate(&predictions, &[Metric::Ece], &MetricOptions::default())?[&Metric::Ece];
+    }
+    Ok(sum / DRAWS as f64)
+}
+
+fn read_cache(path: &Path) -> Result<BTreeMap<String, Value>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => {
+            serde_json::from_str(&text).with_context(|| format!("parsing {}", path.display()))
+        }
+        Err(_) => Ok(BTreeMap::new()),
+    }
+}
+
+fn write_cache(path: &Path, cache: &BTreeMap<String, Value>) -> Result<()> {
+    let text = serde_json::to_string_pretty(cache)?;
+    std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))
+}
+
+/// Seconds of processor time that this process has used.
+fn cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // Behind the name in parentheses: state is the first, user and system time the 12th and 13th.
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    let ticks: f64 = fields
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .filter_map(|ticks| ticks.parse::<f64>().ok())
+        .sum();
+    ticks / 100.0
 }

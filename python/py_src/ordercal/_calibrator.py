@@ -26,10 +26,13 @@ REGISTRY: dict[str, type[Calibrator]] = {}
 
 
 class FitReport(SimpleNamespace):
-    """What a fit did: `iterations`, `evaluations`, `loss`, `nll_before`, `nll_after`, why it ended, `stop`, and `notes`."""
+    """What a fit did: `iterations`, `evaluations`, `loss`, `nll_before`, `nll_after`, why it ended, `stop`, and `notes`.
+
+    `price_of_order` is what keeping every prediction costs in NLL on held-out rows; only `Auto` measures it.
+    """
 
     def __init__(self, **values: Any) -> None:
-        super().__init__(**{"notes": [], **values})
+        super().__init__(**{"notes": [], "price_of_order": None, **values})
 
 
 def _plain(value: Any) -> Any:

@@ -122,7 +122,7 @@ class KeepOrder:
         self.columns_ = columns
         self.classes_ = names
         self.n_features_in_ = array.shape[1]
-        self.inverse_temperature_ = float(tempered.parameters_["beta"])
+        self.inverse_temperature_ = 1.0 / tempered.temperature_
         self.order_preserving_ = True
         return self
 

@@ -10,8 +10,8 @@ from ._calibrator import Calibrator
 
 
 def _temperature(self: Calibrator) -> float:
-    """What logits are divided by: 1 / beta."""
-    return 1.0 / float(self.parameters_["beta"])
+    """What logits are divided by: 1 / beta. Where the data had zeros, the logits are those behind their floor."""
+    return 1.0 / float(self.parameters_.get("then", self.parameters_)["beta"])
 
 
 #: What the class of a method has beyond the others.

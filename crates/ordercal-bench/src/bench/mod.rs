@@ -65,7 +65,7 @@ pub fn run(args: &Args) -> Result<()> {
             }
         }
         Some(bundles) => {
-            for bundle in crate::quality::bundles(bundles)? {
+            for bundle in crate::bundles::bundles(bundles, None)? {
                 let set = Set::load(&bundle, &folder)?;
                 println!("{}", bundle.display());
                 for work in workloads::on_bundles(set.size()) {

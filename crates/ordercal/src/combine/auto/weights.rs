@@ -109,15 +109,26 @@ pub(super) fn mixed_nlls<'a>(
     .collect()
 }
 
-/// As in "62% sms, 38% oi (20)", the largest first.
+/// How many members are named.
+const NAMED: usize = 5;
+
+/// As in "62% sms, 38% oi (20)", the largest first; small shares of many are not worth a name.
 pub(super) fn in_words(shares: &[f64], members: &[Member]) -> String {
     let mut all: Vec<(usize, f64)> = shares.iter().copied().enumerate().collect();
     all.retain(|(_, share)| *share > 0.0);
     all.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let words = all
+    let percent = |share: f64| format!("{:.0}%", 100.0 * share);
+    // One more is as short as the words that it would be replaced by.
+    let named = if all.len() > NAMED + 1 { NAMED } else { all.len() };
+    let mut words: Vec<String> = all[..named]
         .iter()
-        .map(|(member, share)| format!("{:.0}% {}", 100.0 * share, members[*member].name));
-    words.collect::<Vec<_>>().join(", ")
+        .map(|(member, share)| format!("{} {}", percent(*share), members[*member].name))
+        .collect();
+    if named < all.len() {
+        let rest = all[named..].iter().map(|(_, share)| share).sum();
+        words.push(format!("{} of {} others", percent(rest), all.len() - named));
+    }
+    words.join(", ")
 }
 
 #[cfg(test)]
@@ -157,6 +168,9 @@ mod tests {
             "{found:?}"
         );
         assert_eq!(in_words(&found, &members), "50% even, 50% odd");
+        let many: Vec<Member> = (0..8).map(|i| member(&format!("m{i}"), even)).collect();
+        let words = in_words(&[0.05, 0.3, 0.2, 0.15, 0.1, 0.1, 0.05, 0.05], &many);
+        assert_eq!(words, "30% m1, 20% m2, 15% m3, 10% m4, 10% m5, 15% of 3 others");
         let parts = members.iter().map(|m| &m.nlls[..]).zip(found);
         let nlls = mixed_nlls(parts, 0..ROWS);
         let expected = -(0.5 * ((-0.1_f64).exp() + (-2.0_f64).exp())).ln();
