@@ -34,7 +34,10 @@ pub fn run(args: &Args) -> Result<()> {
         true => vec![Method::from_key("auto")?, Method::from_key("auto-free")?],
         false => args.methods.clone(),
     };
-    println!("{:<26} {:>7} {:<12} {:>9} {:>9}", "set", "rows", "method", "mean", "worst");
+    println!(
+        "{:<26} {:>7} {:<12} {:>9} {:>9}",
+        "set", "rows", "method", "mean", "worst"
+    );
     let mut all: Vec<Vec<f64>> = vec![Vec::new(); methods.len() * args.rows.len()];
     for path in bundles(&args.dir, args.only.as_deref())? {
         let bundle = Bundle::read(&path)?;
@@ -52,7 +55,11 @@ pub fn run(args: &Args) -> Result<()> {
             }
         }
     }
-    for (index, rises) in all.iter().enumerate().filter(|(_, rises)| !rises.is_empty()) {
+    for (index, rises) in all
+        .iter()
+        .enumerate()
+        .filter(|(_, rises)| !rises.is_empty())
+    {
         let (method, rows) = (index / args.rows.len(), index % args.rows.len());
         print_line("all", args.rows[rows], methods[method].key(), rises);
     }
@@ -62,7 +69,11 @@ pub fn run(args: &Args) -> Result<()> {
 fn print_line(set: &str, rows: usize, key: &str, rises: &[f64]) {
     let mean = rises.iter().sum::<f64>() / rises.len() as f64;
     let worst = rises.iter().copied().fold(0.0, f64::max);
-    println!("{set:<26} {rows:>7} {key:<12} {:>8.4}% {:>8.4}%", 100.0 * mean, 100.0 * worst);
+    println!(
+        "{set:<26} {rows:>7} {key:<12} {:>8.4}% {:>8.4}%",
+        100.0 * mean,
+        100.0 * worst
+    );
 }
 
 /// By how much the expected NLL rises, as a share of what it is.
@@ -80,7 +91,9 @@ fn rise(
     let labels = draw_labels(&probabilities(&scores)?, &mut rng);
     let fitted = method.fit(&Dataset::new(scores, &labels)?)?;
     let truth = probabilities(test.scores())?;
-    let found = fitted.model.apply::<f64>(test.scores(), ScoreKind::LogProbs)?;
+    let found = fitted
+        .model
+        .apply::<f64>(test.scores(), ScoreKind::LogProbs)?;
     let (mut divergence, mut entropy) = (0.0, 0.0);
     for (p, log_q) in truth.iter().zip(&found).filter(|(p, _)| **p > 0.0) {
         divergence += p * (p.ln() - log_q);

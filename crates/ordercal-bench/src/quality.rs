@@ -147,9 +147,7 @@ pub fn run(args: &Args) -> Result<()> {
 
 fn summary(name: &str, table: &[SetRow]) {
     let sets = table.len() as f64;
-    let mean = |value: &dyn Fn(&SetRow) -> f64| {
-        table.iter().map(value).sum::<f64>() / sets
-    };
+    let mean = |value: &dyn Fn(&SetRow) -> f64| table.iter().map(value).sum::<f64>() / sets;
     println!("{name}: {} sets", table.len());
     for (at, metric) in ["nll", "brier", "ece"].into_iter().enumerate() {
         let ratio = |row: &SetRow| row.2.figures[at] / row.0[at];

@@ -189,7 +189,7 @@ pub struct FitArgs {
     /// The weight of the penalty
     #[arg(long, value_name = "L")]
     pub lambda: Option<f64>,
-    /// How much work auto may do: quick takes about a tenth of standard, thorough twice as much
+    /// How much work auto may do: quick takes about a seventh of standard, thorough twice as much
     #[arg(long, value_name = "EFFORT", value_parser = ["quick", "standard", "thorough"])]
     pub effort: Option<String>,
     /// Fit K models, each on all folds but one, and average them [default: no folds; with --search 5, or

@@ -20,7 +20,7 @@ use crate::error::{Error, Result, clean};
 use crate::formats::{Codec, Format, Reading, Writing};
 use crate::reader::ReadOptions;
 use crate::row_source::{Opened, RawRows, RowSource};
-use crate::writer::{EncodedSink, OutputSpec, ScoreRows, ScoreSink, ByteTarget, write_bytes};
+use crate::writer::{ByteTarget, EncodedSink, OutputSpec, ScoreRows, ScoreSink, write_bytes};
 
 pub(crate) const CODEC: Codec = Codec {
     read: Reading::Table {

@@ -3,8 +3,8 @@
 use ndarray::Array2;
 use ordercal::select::{Effort, Folds, Search, search, space};
 use ordercal::{
-    Auto, AutoEffort, AutoFree, Dataset, Error, Method, Model, Oi, Progress, Rng, ScoreKind, Scores, Ts,
-    Unwatched,
+    Auto, AutoEffort, AutoFree, Dataset, Error, Method, Model, Oi, Progress, Rng, ScoreKind,
+    Scores, Ts, Unwatched,
 };
 use ordercal_testkit::promise::violation;
 use ordercal_testkit::rows::{hostile_matrix, overconfident_data};

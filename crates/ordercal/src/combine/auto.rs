@@ -258,14 +258,20 @@ impl Work<'_> {
             // Averages of confident predictions are less confident than they could be: one temperature sharpens them.
             let method = Ts::default();
             for fold in 0..self.folds.count() {
-                let model = method.fit(&honest.select(&self.folds.kept(fold)), counter)?.model;
+                let model = method
+                    .fit(&honest.select(&self.folds.kept(fold)), counter)?
+                    .model;
                 let held_out = self.folds.held_out(fold);
                 let found = apply::row_nlls(&model, &honest.select(&held_out));
                 for (row, nll) in held_out.into_iter().zip(found) {
                     after_nlls[row] = nll;
                 }
             }
-            last = Some(method.fit(&self.held_out(|_| &mixed_shares)?, counter)?.model);
+            last = Some(
+                method
+                    .fit(&self.held_out(|_| &mixed_shares)?, counter)?
+                    .model,
+            );
         }
         let plain_nlls = apply::row_nlls(&identity, given);
         let judged = [&plain_nlls[..], &members[TS].nlls, &after_nlls];

@@ -76,7 +76,9 @@ impl Calibrator for Kernel {
             &mut params,
             NOISE,
             &mut |point, gradient| objective.evaluate(point, gradient),
-            &mut |step: &Step<'_>| report_progress(watch, step.iteration, most, step.value).map(|()| None),
+            &mut |step: &Step<'_>| {
+                report_progress(watch, step.iteration, most, step.value).map(|()| None)
+            },
         )?;
         let mut gradient = vec![0.0; params.len()];
         let loss = objective.evaluate(&params, &mut gradient);
@@ -313,9 +315,9 @@ impl<'a> Objective<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::{ScoreKind, Scores};
     use crate::models::{Model, apply};
     use crate::watch::Unwatched;
-    use crate::data::{ScoreKind, Scores};
     use ndarray::Array2;
 
     fn data(rows: usize, classes: usize) -> Dataset<'static> {

@@ -62,10 +62,20 @@ impl KernelModel {
         check(good, "scale", parts.scale, "a number from 0 to 1e6")?;
         let found = parts.centres.len();
         let good = found > 0 && found.is_multiple_of(classes);
-        check(good, "centres", found, "one number per class for each centre")?;
+        check(
+            good,
+            "centres",
+            found,
+            "one number per class for each centre",
+        )?;
         let found = parts.coefficients.len();
         let good = found == parts.centres.len();
-        check(good, "coefficients", found, "as many numbers as the centres have")?;
+        check(
+            good,
+            "coefficients",
+            found,
+            "as many numbers as the centres have",
+        )?;
         let found = parts.bias.len();
         check(found == classes, "bias", found, "one number per class")?;
         let good = parts.centres.iter().all(|c| (0.0..=1.0).contains(c));

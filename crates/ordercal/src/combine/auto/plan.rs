@@ -11,7 +11,7 @@ use crate::methods::listed::{Diag, Ets, Oi, Op, Sms, Svs, Ts, Uncalibrated};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum AutoEffort {
-    /// The few candidates that matter most, on three folds: about a tenth of the work.
+    /// The few candidates that matter most, on three folds: about a seventh of the work.
     Quick,
     /// What pays for itself.
     #[default]
@@ -68,14 +68,14 @@ impl Plan {
         seed: u64,
     ) -> Self {
         let many = classes >= MANY;
-        let folds =
-            if rows >= MANY_ROWS || rows * classes >= MANY_SCORES || effort == AutoEffort::Quick {
-                3
-            } else if rows < FEW_ROWS && !many {
-                10
-            } else {
-                5
-            };
+        let quick = effort == AutoEffort::Quick;
+        let folds = if rows >= MANY_ROWS || rows * classes >= MANY_SCORES || quick {
+            3
+        } else if rows < FEW_ROWS && !many {
+            10
+        } else {
+            5
+        };
         let mut plan = Self {
             candidates: Vec::new(),
             folds,
@@ -86,13 +86,14 @@ impl Plan {
         plan.add("uncalibrated", None, Uncalibrated::default());
         plan.add("ts", None, Ts::default());
         plan.add("ets", None, Ets::default());
-        let diag = plan.add("diag", None, Diag::default().with_seed(seed));
+        // In a hurry, one that knows how to correct confidence has to do.
+        let diag =
+            (!quick || !networks).then(|| plan.add("diag", None, Diag::default().with_seed(seed)));
         let small = networks.then(|| plan.add("oi (20)", None, oi(20)));
         if networks && effort == AutoEffort::Thorough {
             plan.add("oi (100)", None, oi(100));
         }
-        if rows >= FEWEST_FOR_CLASSES && classes <= MOST_FOR_KERNELS && effort != AutoEffort::Quick
-        {
+        if rows >= FEWEST_FOR_CLASSES && classes <= MOST_FOR_KERNELS && !quick {
             plan.add("op (100)", None, op(100));
             if effort == AutoEffort::Thorough {
                 plan.add("op (20)", None, op(20));
@@ -111,9 +112,8 @@ impl Plan {
         if !chains {
             return plan;
         }
-        for source in [Some(diag), small].into_iter().flatten() {
+        for source in [diag, small].into_iter().flatten() {
             let behind = match (effort, many) {
-                (AutoEffort::Quick, _) if Some(source) != small => continue,
                 (AutoEffort::Quick, false) => Strengths::new(&[], &[0.3], &[1.0]),
                 (AutoEffort::Quick, true) => Strengths::new(&[0.1], &[0.1], &[]),
                 (AutoEffort::Standard, false) => Strengths::new(&[0.1], &[1.0, 0.3], &[1.0, 0.3]),
@@ -130,7 +130,12 @@ impl Plan {
         plan
     }
 
-    fn add(&mut self, name: &str, reads: Option<usize>, method: impl Calibrator + 'static) -> usize {
+    fn add(
+        &mut self,
+        name: &str,
+        reads: Option<usize>,
+        method: impl Calibrator + 'static,
+    ) -> usize {
         let name = match reads {
             None => name.to_owned(),
             Some(source) => format!("{} followed by {name}", self.candidates[source].name),

@@ -119,7 +119,11 @@ pub(super) fn in_words(shares: &[f64], members: &[Member]) -> String {
     all.sort_by(|a, b| b.1.total_cmp(&a.1));
     let percent = |share: f64| format!("{:.0}%", 100.0 * share);
     // One more is as short as the words that it would be replaced by.
-    let named = if all.len() > NAMED + 1 { NAMED } else { all.len() };
+    let named = if all.len() > NAMED + 1 {
+        NAMED
+    } else {
+        all.len()
+    };
     let mut words: Vec<String> = all[..named]
         .iter()
         .map(|(member, share)| format!("{} {}", percent(*share), members[*member].name))
@@ -170,7 +174,10 @@ mod tests {
         assert_eq!(in_words(&found, &members), "50% even, 50% odd");
         let many: Vec<Member> = (0..8).map(|i| member(&format!("m{i}"), even)).collect();
         let words = in_words(&[0.05, 0.3, 0.2, 0.15, 0.1, 0.1, 0.05, 0.05], &many);
-        assert_eq!(words, "30% m1, 20% m2, 15% m3, 10% m4, 10% m5, 15% of 3 others");
+        assert_eq!(
+            words,
+            "30% m1, 20% m2, 15% m3, 10% m4, 10% m5, 15% of 3 others"
+        );
         let parts = members.iter().map(|m| &m.nlls[..]).zip(found);
         let nlls = mixed_nlls(parts, 0..ROWS);
         let expected = -(0.5 * ((-0.1_f64).exp() + (-2.0_f64).exp())).ln();
