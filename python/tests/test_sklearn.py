@@ -107,10 +107,10 @@ def test_folds_and_settings(digits: list[Any]) -> None:
     own = CalibratedClassifier(inner, "ts").fit(train, y_train)
     order = np.random.default_rng(0).permutation(len(y_train))
     shuffled = CalibratedClassifier(inner, "ts").fit(train[order], y_train[order])
-    beta = own.calibrator_.parameters_["beta"]
-    assert shuffled.calibrator_.parameters_["beta"] == pytest.approx(beta, rel=1e-6)
+    found = own.calibrator_.temperature_
+    assert shuffled.calibrator_.temperature_ == pytest.approx(found, rel=1e-6)
     other = CalibratedClassifier(inner, "ts", cv=StratifiedKFold(3)).fit(train, y_train)
-    assert other.calibrator_.parameters_["beta"] == pytest.approx(beta, rel=0.2)
+    assert other.calibrator_.temperature_ == pytest.approx(found, rel=0.2)
     settings = CalibratedClassifier(inner, ordercal.Diagonal(hidden=(4,)), cv=2).fit(train, y_train)
     assert settings.calibrator_.get_params()["hidden"] == (4,)
     assert cross_val_score(CalibratedClassifier(inner, "ts"), train, y_train, cv=3).mean() > 0.7

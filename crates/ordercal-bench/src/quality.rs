@@ -54,6 +54,9 @@ pub struct Args {
     /// A key, or JSON with hyperparameters; may be given several times [default: auto and auto-free]
     #[arg(long = "method", value_name = "METHOD", value_parser = method::parse)]
     methods: Vec<Method>,
+    /// Calibrate on so many rows, drawn at random; needs a cache of its own
+    #[arg(long, value_name = "N", requires = "cache")]
+    rows: Option<usize>,
     /// Fit the twelve again
     #[arg(long)]
     refresh: bool,
@@ -91,7 +94,8 @@ pub fn run(args: &Args) -> Result<()> {
     );
     for path in bundles(&args.dir, args.only.as_deref())? {
         let bundle = Bundle::read(&path)?;
-        let (name, calib, test) = (&bundle.name, bundle.calib()?, bundle.test()?);
+        let (name, test) = (&bundle.name, bundle.test()?);
+        let calib = some_rows(bundle.calib()?, args.rows);
         let of_set = cache.entry(name.clone()).or_insert_with(|| json!({}));
         let mut others = Vec::new();
         for key in OTHERS {
@@ -143,6 +147,16 @@ pub fn run(args: &Args) -> Result<()> {
         summary(&serde_json::to_string(method)?, table);
     }
     Ok(())
+}
+
+/// So many rows, drawn at random.
+fn some_rows(data: Dataset<'_>, count: Option<usize>) -> Dataset<'_> {
+    let Some(count) = count else {
+        return data;
+    };
+    let mut rows: Vec<usize> = (0..data.rows()).collect();
+    Rng::new(7).shuffle(&mut rows);
+    data.select(&rows[..count.clamp(1, rows.len())])
 }
 
 fn summary(name: &str, table: &[SetRow]) {

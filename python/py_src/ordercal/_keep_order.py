@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _native
-from ._calibrator import calibrator
 from ._errors import NotFittedError, OrdercalError
 from ._inputs import align, read_labels, read_scores, read_weights
 from ._types import Kind
+from .methods import TemperatureScaling
 
 Self = TypeVar("Self", bound="KeepOrder")
 
@@ -112,7 +112,7 @@ class KeepOrder:
         array, columns = read_scores(scores, self.kind)
         indices, names = read_labels(labels, array.shape[1], columns)
         weights = read_weights(sample_weight)
-        tempered = calibrator("ts", kind=self.kind).fit(array, indices, weights)
+        tempered = TemperatureScaling(kind=self.kind).fit(array, indices, weights)
         estimator = clone(self.estimator)
         if weights is None:
             estimator.fit(array, indices)

@@ -288,6 +288,7 @@ class Unconstrained(Calibrator):
 
 class Auto(Calibrator):
     chains: bool
+    effort: str
     folds: int | None
     polish: bool
     seed: int
@@ -296,6 +297,7 @@ class Auto(Calibrator):
         /,
         *,
         chains: bool = True,
+        effort: str = "standard",
         folds: int | None = None,
         polish: bool = True,
         seed: int = 1357,
@@ -304,6 +306,7 @@ class Auto(Calibrator):
 
 class AutoFree(Calibrator):
     chains: bool
+    effort: str
     folds: int | None
     polish: bool
     seed: int
@@ -313,6 +316,7 @@ class AutoFree(Calibrator):
         /,
         *,
         chains: bool = True,
+        effort: str = "standard",
         folds: int | None = None,
         polish: bool = True,
         seed: int = 1357,

@@ -20,7 +20,7 @@ use crate::models::{ChainModel, MixtureModel, Model, OrderedModel, UncalibratedM
 use crate::optim::StopReason;
 use crate::watch::{FitCounter, Unwatched, Watch};
 use candidates::{Fits, Member, held_out_scores};
-use evidence::{Gain, posterior};
+use evidence::{Gain, divergence, posterior};
 pub use plan::AutoEffort;
 use plan::{Plan, TS};
 use weights::{in_words, mixed_nlls, shares};
@@ -151,7 +151,11 @@ impl<P: Promise> Automatic<P> {
 const FEWEST_ROWS: usize = 20;
 
 /// What is believed of the scores as they are, of `ts` and of the mixture before any row was seen.
-const PRIOR: [f64; 3] = [0.9, 0.05, 0.05];
+const PRIOR: [f64; 3] = [0.95, 0.03, 0.02];
+
+/// As many rows, whose labels are drawn from the scores as they are, are part of the evidence. Where a few hundred rows
+/// happen to have no wrong prediction, the likelihood alone would speak for being certain.
+const PRIOR_ROWS: f64 = 16.0;
 
 /// What would be this small a part of an average is left out.
 const NEGLIGIBLE: f64 = 1e-6;
@@ -208,20 +212,25 @@ impl<P: Promise> Calibrator for Automatic<P> {
         let read = floor.as_ref().map(|floor| floor.read(data)).transpose()?;
         let read = read.as_ref().unwrap_or(data);
         let work = Work {
+            given: data,
             data: read,
+            floor: floor.as_ref(),
             fits: Fits::new(&plan, read, &folds, &counter)?,
             folds,
             plan,
             keep_order: P::KEEPS_ORDER,
             polish: self.polish,
         };
-        work.finish(data, floor, &counter)
+        work.finish(&counter)
     }
 }
 
 /// A fit after its candidates were fitted fold by fold.
 struct Work<'a> {
+    given: &'a Dataset<'a>,
+    /// What the members read: the same, behind the floor if there is one.
     data: &'a Dataset<'a>,
+    floor: Option<&'a Floor>,
     plan: Plan,
     folds: Folds,
     fits: Fits,
@@ -234,13 +243,8 @@ impl Work<'_> {
         &self.fits.members
     }
 
-    fn finish(
-        &self,
-        given: &Dataset<'_>,
-        floor: Option<Floor>,
-        counter: &FitCounter<'_>,
-    ) -> Result<Fitted> {
-        let data = self.data;
+    fn finish(&self, counter: &FitCounter<'_>) -> Result<Fitted> {
+        let (given, data) = (self.given, self.data);
         let classes = data.classes();
         let identity = Model::from(UncalibratedModel::new(classes)?);
         let members = self.members();
@@ -275,7 +279,15 @@ impl Work<'_> {
         }
         let plain_nlls = apply::row_nlls(&identity, given);
         let judged = [&plain_nlls[..], &members[TS].nlls, &after_nlls];
-        let gate = posterior(&judged, &PRIOR, data);
+        let tempered = held_out_scores(data, &self.folds, |fold| &members[TS].models[fold])?;
+        let surprises = [&tempered, honest.scores()].map(|scores| divergence(given, scores));
+        let prior = [0.0, surprises[0], surprises[1]];
+        let prior: Vec<f64> = PRIOR
+            .iter()
+            .zip(prior)
+            .map(|(p, d)| p.ln() - PRIOR_ROWS * d)
+            .collect();
+        let gate = posterior(&judged, &prior, data);
         let parts = judged.into_iter().zip(gate.iter().copied());
         let final_nlls = mixed_nlls(parts, 0..data.rows());
         let words = Words {
@@ -297,7 +309,7 @@ impl Work<'_> {
             // Without the last temperature on either side.
             let [kept, free] = [&honest_nlls, &free].map(|mixed| {
                 let judged = [&plain_nlls[..], &members[TS].nlls, mixed];
-                let gate = posterior(&judged, &PRIOR, data);
+                let gate = posterior(&judged, &prior, data);
                 let parts = judged.into_iter().zip(gate);
                 apply::mean(&mixed_nlls(parts, 0..data.rows()), data)
             });
@@ -306,27 +318,19 @@ impl Work<'_> {
         });
 
         let (beta, _) = fit_beta(data, &Unwatched)?;
-        let mut changed = Vec::new();
+        let mut parts = vec![(gate[0], identity)];
         if gate[1] > NEGLIGIBLE {
             let tempered = self.plan.candidates[TS].method.fit(data, counter)?;
-            changed.push((gate[1], tempered.model));
+            parts.push((gate[1], self.behind_floor(tempered.model)?));
         }
         if gate[2] > NEGLIGIBLE {
             let mut model = self.refit(&mixed_shares, beta, counter)?;
             if let Some(step) = last {
                 model = ChainModel::new(model, step)?.into();
             }
-            changed.push((gate[2], model));
+            parts.push((gate[2], model));
         }
-        let mut parts = vec![(gate[0], identity)];
-        match floor {
-            Some(floor) if !changed.is_empty() => {
-                notes.push(floor.note(given));
-                let model = ChainModel::new(floor.model().clone(), mixture(changed)?)?;
-                parts.push((gate[1] + gate[2], model.into()));
-            }
-            _ => parts.extend(changed),
-        }
+        notes.extend(self.floor.map(|floor| floor.note(given)));
         let model = mixture(parts)?;
         let report = FitReport {
             iterations: self.plan.candidates.len() * self.folds.count(),
@@ -355,7 +359,7 @@ impl Work<'_> {
                 })
             })
             .collect::<Result<Vec<Model>>>()?;
-        let scores = held_out_scores(self.data, &self.folds, |fold| &models[fold])?;
+        let scores = held_out_scores(self.given, &self.folds, |fold| &models[fold])?;
         self.data.with_scores(scores)
     }
 
@@ -384,6 +388,14 @@ impl Work<'_> {
         self.assemble(shares, beta, |member| {
             let place = needed.binary_search(&member).expect("all that are needed");
             Ok(models[place].clone())
+        })
+    }
+
+    /// A model that reads the scores as they were given.
+    fn behind_floor(&self, model: Model) -> Result<Model> {
+        Ok(match self.floor {
+            Some(floor) => ChainModel::new(floor.model().clone(), model)?.into(),
+            None => model,
         })
     }
 
@@ -421,7 +433,8 @@ impl Work<'_> {
                 ChainModel::new(model(place)?, mixture(behind)?)?.into(),
             ));
         }
-        let mixed = mixture(parts)?;
+        let mixed = self.behind_floor(mixture(parts)?)?;
+        // Onto the order of the scores themselves: behind the floor, those that were far below are all but tied.
         if self.keep_order && !mixed.order_preserving() {
             return Ok(OrderedModel::new(mixed, beta)?.into());
         }

@@ -1,6 +1,9 @@
 //! What held-out rows say for one calibrator against another.
 
-use crate::data::Dataset;
+use rayon::prelude::*;
+
+use crate::data::{Dataset, Scores};
+use crate::math::softmax;
 use crate::models::apply;
 
 /// A mean difference with its standard error.
@@ -27,12 +30,35 @@ impl Gain {
     }
 }
 
-/// Weights in proportion to prior × likelihood, from the NLL of each held-out row.
-pub(super) fn posterior(nlls: &[&[f64]], prior: &[f64], data: &Dataset<'_>) -> Vec<f64> {
+/// The mean Kullback–Leibler divergence of log-probabilities from the data's own probabilities.
+pub(super) fn divergence(data: &Dataset<'_>, logs: &Scores<'_>) -> f64 {
+    let rows: Vec<f64> = (0..data.rows())
+        .into_par_iter()
+        .map(|row| {
+            let scores = data.scores().row(row);
+            let shift = softmax::log_sum_exp(scores);
+            let terms = scores.iter().zip(logs.row(row));
+            let terms = terms.map(|(&score, &log)| {
+                let own = f64::from(score) - shift;
+                let p = own.exp();
+                if p > 0.0 {
+                    p * (own - f64::from(log))
+                } else {
+                    0.0
+                }
+            });
+            terms.sum()
+        })
+        .collect();
+    apply::mean(&rows, data)
+}
+
+/// Weights in proportion to prior × likelihood, from the logarithm of the prior and the NLL of each held-out row.
+pub(super) fn posterior(nlls: &[&[f64]], log_prior: &[f64], data: &Dataset<'_>) -> Vec<f64> {
     let logs: Vec<f64> = nlls
         .iter()
-        .zip(prior)
-        .map(|(nlls, prior)| prior.ln() - data.total_weight() * apply::mean(nlls, data))
+        .zip(log_prior)
+        .map(|(nlls, prior)| prior - data.total_weight() * apply::mean(nlls, data))
         .collect();
     let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let weights = logs.iter().map(|log| (log - top).exp());
@@ -43,8 +69,8 @@ pub(super) fn posterior(nlls: &[&[f64]], prior: &[f64], data: &Dataset<'_>) -> V
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{ScoreKind, Scores};
-    use ndarray::Array2;
+    use crate::data::ScoreKind;
+    use ndarray::{Array2, array};
 
     fn data(rows: usize) -> Dataset<'static> {
         let scores = Scores::new(ScoreKind::Logits, Array2::<f32>::zeros((rows, 2))).unwrap();
@@ -63,9 +89,29 @@ mod tests {
     }
 
     #[test]
+    fn divergences_are_those_of_the_formula() {
+        let logits = array![[1.0_f32, 0.0, f32::NEG_INFINITY], [0.0, 2.0, 2.0]];
+        let scores = Scores::new(ScoreKind::Logits, logits.view()).unwrap();
+        let data = Dataset::new(scores, &[0, 1]).unwrap();
+        let probs = array![[0.3_f32, 0.3, 0.4], [0.2, 0.5, 0.3]];
+        let other = Scores::new(ScoreKind::Probs, probs.view()).unwrap();
+        let kl = |p: &[f64], q: &[f64]| {
+            let sum: f64 = p.iter().sum();
+            let terms = p.iter().zip(q).filter(|(p, _)| **p > 0.0);
+            terms
+                .map(|(p, q)| p / sum * (p / sum / q).ln())
+                .sum::<f64>()
+        };
+        let e = 1.0_f64.exp();
+        let expected =
+            kl(&[e, 1.0, 0.0], &[0.3, 0.3, 0.4]) + kl(&[1.0, e * e, e * e], &[0.2, 0.5, 0.3]);
+        assert!((divergence(&data, &other) - expected / 2.0).abs() < 1e-6);
+    }
+
+    #[test]
     fn evidence_is_prior_times_likelihood() {
         let (a, b) = (vec![1.0; 10], vec![0.8; 10]);
-        let weights = posterior(&[&a, &b], &[0.9, 0.1], &data(10));
+        let weights = posterior(&[&a, &b], &[0.9_f64.ln(), 0.1_f64.ln()], &data(10));
         let odds = 0.9 / 0.1 * (-2.0_f64).exp();
         assert!((weights[0] / weights[1] - odds).abs() < 1e-9);
         assert!((weights.iter().sum::<f64>() - 1.0).abs() < 1e-12);
