@@ -62,6 +62,57 @@ fn auto_does_not_worsen_calibrated_scores() {
 }
 
 #[test]
+fn few_rows_without_an_error_do_not_make_auto_certain() {
+    // Four in two hundred are wrong in truth, none of these.
+    let mut rng = Rng::new(6);
+    let logits = Array2::from_shape_fn((200, 4), |(_, class)| {
+        let top = if class == 0 { 5.0 } else { 0.0 };
+        top + 0.5 * rng.normal() as f32
+    });
+    let data = Dataset::new(Scores::new(ScoreKind::Logits, logits).unwrap(), &[0; 200]).unwrap();
+    let top = |method: Method| {
+        let model = method.fit(&data).unwrap().model;
+        let probs: Vec<f64> = model
+            .apply_row(&[5.0, 0.0, 0.0, 0.0], ScoreKind::Probs)
+            .unwrap();
+        1.0 - probs[0]
+    };
+    let honest = top(Method::from_key("uncalibrated").unwrap());
+    assert!(top(Ts::default().into()) < 1e-9 * honest);
+    // Without a prior in rows it would be 0.08.
+    let found = top(Auto::default().into()) / honest;
+    assert!(found > 0.3, "{found}");
+}
+
+#[test]
+fn the_price_of_order_is_measured_and_told() {
+    // Trained on as many of either class, where one in twenty-five is positive: the line is at the wrong place.
+    let mut rng = Rng::new(9);
+    let mut labels = Vec::new();
+    let mut margins = Vec::new();
+    for _ in 0..3000 {
+        let positive = rng.uniform() < 0.04;
+        labels.push(u32::from(positive));
+        margins.push(if positive { 1.0 } else { -1.0 } + 1.4 * rng.normal());
+    }
+    let logits = Array2::from_shape_fn((3000, 2), |(row, class)| {
+        margins[row] as f32 * if class == 0 { -0.5 } else { 0.5 }
+    });
+    let data = Dataset::new(Scores::new(ScoreKind::Logits, logits).unwrap(), &labels).unwrap();
+    let kept = Method::from(Auto::default()).fit(&data).unwrap();
+    let free = Method::from(AutoFree::default()).fit(&data).unwrap();
+    let price = kept.report.price_of_order.unwrap();
+    let found = nll(&kept.model, &data) - nll(&free.model, &data);
+    assert!(
+        price > 0.02 && (price / found - 1.0).abs() < 0.2,
+        "{price} {found}"
+    );
+    let notes = kept.report.notes.join(" ");
+    assert!(notes.contains("keeping every prediction costs"), "{notes}");
+    assert_eq!(free.report.price_of_order, None);
+}
+
+#[test]
 fn auto_beats_ts_where_a_temperature_is_not_enough() {
     // The scores of half of the classes are too large, which a single temperature cannot correct.
     let skew = |data: Dataset<'static>| {
