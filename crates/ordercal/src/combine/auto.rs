@@ -151,11 +151,11 @@ impl<P: Promise> Automatic<P> {
 const FEWEST_ROWS: usize = 20;
 
 /// What is believed of the scores as they are, of `ts` and of the mixture before any row was seen.
-const PRIOR: [f64; 3] = [0.95, 0.03, 0.02];
+const PRIOR: [f64; 3] = [0.965, 0.02, 0.015];
 
 /// As many rows, whose labels are drawn from the scores as they are, are part of the evidence. Where a few hundred rows
 /// happen to have no wrong prediction, the likelihood alone would speak for being certain.
-const PRIOR_ROWS: f64 = 16.0;
+const PRIOR_ROWS: f64 = 18.0;
 
 /// What would be this small a part of an average is left out.
 const NEGLIGIBLE: f64 = 1e-6;
