@@ -120,7 +120,7 @@ refuses!(
     csv_a_name_among_numbers,
     "a.csv",
     csv("1,0.5", "cat,0.5"),
-    Error::UnknownLabel { row: 1, .. }
+    Error::ClassNamesNeeded { row: 1, .. }
 );
 refuses!(
     csv_label_that_is_no_column,
