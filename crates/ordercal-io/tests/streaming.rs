@@ -150,7 +150,7 @@ fn columns_are_called_by_the_classes() {
                 .write_f32(ndarray::array![[0.25, 0.75]].view())
                 .unwrap();
             writer.finish().unwrap();
-            let back = ordercal_io::load(&DataRef::new(&path), None).unwrap();
+            let back = load(&DataRef::new(&path), None).unwrap();
             // Names that are numbers would be taken for positions.
             let expected = read_back.then_some(classes.as_slice());
             assert_eq!(back.class_names(), expected, "{name}");
@@ -169,7 +169,7 @@ fn what_is_written_is_read_back_bit_for_bit() {
     for name in OUTPUTS {
         let path = dir.path().join(name);
         let spec = OutputSpec::new(ScoreKind::Logits, 3).with_rows(37);
-        let mut writer = ScoreWriter::create(&path, spec).unwrap();
+        let mut writer = ScoreWriter::create(&path, spec.clone()).unwrap();
         writer.write_f32(narrow.slice(s![..20, ..])).unwrap();
         writer.write_f32(narrow.slice(s![20.., ..])).unwrap();
         writer.finish().unwrap();

@@ -176,10 +176,7 @@ fn csv_without_labels_where_they_are_needed() {
     let required = ReadOptions::default().with_labels(LabelNeed::Required);
     let error = refused_with("a.csv", csv("label", "lable"), required);
     assert!(matches!(error, Error::NoLabels { .. }), "{error:?}");
-    assert!(
-        error.to_string().contains("did you mean `lable`?"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("rename `lable`?"), "{error}");
 }
 
 #[test]
