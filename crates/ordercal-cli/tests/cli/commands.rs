@@ -379,7 +379,7 @@ fn a_search_chooses_and_folds_are_averaged() {
     assert_eq!(shown["method"], ranking[0]["method"]);
     let words = place.run(line).ok().stdout;
     assert!(
-        words.contains("chosen: lambda ") && words.contains("next best: lambda "),
+        words.contains("chosen: lambda ") && words.contains("next best: "),
         "{words}"
     );
     assert!(!words.contains("max_iterations"), "not searched: {words}");
