@@ -91,3 +91,9 @@ pub fn kind(name: &str) -> PyResult<ScoreKind> {
         ))),
     }
 }
+
+/// For each known class the column with its name; `None` if they stand in the same order.
+#[pyfunction]
+pub fn match_class_names(columns: Vec<String>, known: Vec<String>) -> PyResult<Option<Vec<usize>>> {
+    ordercal::match_class_names(&columns, &known, "the fit").map_err(refuse)
+}

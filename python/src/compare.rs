@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use numpy::{PyReadonlyArray1, PyReadonlyArray2};
 use ordercal::compare::{METHODS, METRICS, Measures, RESAMPLES, line_up, measure, measure_probs};
+use ordercal::diagnose::RowChecks;
 use ordercal::metrics::Metric;
 use ordercal::ndarray::ArrayView2;
 use ordercal::select::{Search, search};
@@ -12,7 +13,7 @@ use ordercal_report::{Comparison, DatasetResult, MethodResult, summary, to_json}
 use pyo3::prelude::*;
 
 use crate::arrays::{Matrix, Rows, kind};
-use crate::errors::refuse;
+use crate::errors::{refuse, warn};
 use crate::metrics::parse;
 use crate::watch::beside;
 
@@ -98,7 +99,9 @@ pub fn compare(
             },
         )
         .collect();
-    let comparison = beside(py, progress, |watch| plan.run(sets, watch))?.map_err(refuse)?;
+    let (comparison, warnings) =
+        beside(py, progress, |watch| plan.run(sets, watch))?.map_err(refuse)?;
+    warn(py, &warnings)?;
     let json = serde_json::to_string(&to_json(&comparison)).map_err(refuse)?;
     Ok((json, summary(&comparison)))
 }
@@ -129,20 +132,42 @@ struct Plan {
 }
 
 impl Plan {
-    /// Errors are words: they say where and of which method.
-    fn run(&self, sets: Vec<Set<'_>>, watch: &dyn Watch) -> Result<Comparison, String> {
-        let results = sets.into_iter().map(|set| self.one(set, watch));
+    /// The comparison and the warnings. Errors are words: they say where and of which method.
+    fn run(
+        &self,
+        sets: Vec<Set<'_>>,
+        watch: &dyn Watch,
+    ) -> Result<(Comparison, Vec<String>), String> {
+        let mut warnings = Vec::new();
+        let results = sets
+            .into_iter()
+            .map(|set| self.one(set, watch, &mut warnings));
         let results = results.collect::<Result<Vec<_>, _>>()?;
-        Comparison::new(self.metrics.clone(), results).map_err(|e| e.to_string())
+        let comparison = Comparison::new(self.metrics.clone(), results);
+        Ok((comparison.map_err(|e| e.to_string())?, warnings))
     }
 
-    fn one(&self, set: Set<'_>, watch: &dyn Watch) -> Result<DatasetResult, String> {
+    fn one(
+        &self,
+        set: Set<'_>,
+        watch: &dyn Watch,
+        warnings: &mut Vec<String>,
+    ) -> Result<DatasetResult, String> {
         let name = set.name;
         let wrong = |split: &'static str| move |e| format!("{name}, {split}: {e}");
         let ((rows, scores), (test_rows, test_scores)) = (set.calib, set.test);
         let calib = rows.dataset(self.kind, scores).map_err(wrong("calib"))?;
         let test = test_rows.dataset(self.kind, test_scores);
         let test = test.map_err(wrong("test"))?;
+        let checks = RowChecks::of(&calib);
+        let evaluation = RowChecks::of(&test).evaluation(&[checks.fingerprint()]);
+        for (split, found) in [("calib", checks.before_fit()), ("test", evaluation)] {
+            warnings.extend(
+                found
+                    .iter()
+                    .map(|warning| format!("{name}, {split}: {warning}")),
+            );
+        }
         let methods = self.methods.iter().map(|method| {
             let result = self.method(method, &calib, &test, watch);
             result.map_err(|e| format!("{name}, {}: {e}", method.key()))

@@ -1,8 +1,10 @@
 //! The library's errors as Python exceptions, with the library's words.
 
+use std::ffi::CString;
 use std::fmt::Display;
 
-use pyo3::PyErr;
+use pyo3::exceptions::PyUserWarning;
+use pyo3::prelude::*;
 
 pyo3::import_exception!(ordercal._errors, OrdercalError);
 pyo3::import_exception!(ordercal._errors, OrdercalTypeError);
@@ -11,6 +13,16 @@ pyo3::import_exception!(ordercal._errors, MissingFileError);
 /// A `ValueError` with the words of an error.
 pub fn refuse(error: impl Display) -> PyErr {
     OrdercalError::new_err(error.to_string())
+}
+
+/// Issues each warning as a `UserWarning` of the line that called the package.
+pub fn warn(py: Python<'_>, warnings: &[String]) -> PyResult<()> {
+    let category = py.get_type::<PyUserWarning>();
+    for warning in warnings {
+        let text = CString::new(warning.replace('\0', " ")).expect("no zero bytes");
+        PyErr::warn(py, &category, &text, 2)?;
+    }
+    Ok(())
 }
 
 /// A `TypeError`.

@@ -4,11 +4,13 @@ use std::time::Instant;
 
 use numpy::PyReadonlyArray1;
 use ordercal::Method;
+use ordercal::diagnose::{RowChecks, check_report};
 use ordercal_io::{ClassType, SavedModel};
+use ordercal_report::UNCALIBRATED;
 use pyo3::prelude::*;
 
 use crate::arrays::{Matrix, Rows, kind};
-use crate::errors::refuse;
+use crate::errors::{refuse, warn};
 use crate::model::{Model, read_class_type};
 use crate::watch::beside;
 
@@ -41,12 +43,20 @@ pub fn fit(
         let start = Instant::now();
         let data = rows.dataset(kind, scores)?;
         let fitted = method.fit_watched(&data, watch)?;
-        Ok::<_, ordercal::Error>((fitted, start.elapsed().as_secs_f64()))
+        let seconds = start.elapsed().as_secs_f64();
+        Ok::<_, ordercal::Error>((fitted, seconds, RowChecks::of(&data)))
     })?;
-    let (fitted, seconds) = fitted.map_err(refuse)?;
+    let (fitted, seconds, checks) = fitted.map_err(refuse)?;
+    let mut warnings = checks.before_fit();
+    if method.key() != UNCALIBRATED {
+        warnings.extend(check_report(&fitted.report));
+    }
+    let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    warn(py, &warnings)?;
     let saved = SavedModel::new(method, fitted)
         .with_class_names(class_names)
         .with_class_type(class_type)
-        .with_kind(kind);
+        .with_kind(kind)
+        .with_data(checks.fingerprint());
     Ok(Model::new(saved, seconds))
 }

@@ -25,6 +25,8 @@ mod _native {
     const __version__: &str = env!("CARGO_PKG_VERSION");
 
     #[pymodule_export]
+    use super::arrays::match_class_names;
+    #[pymodule_export]
     use super::compare::{compare, comparison_defaults};
     #[pymodule_export]
     use super::fit::fit;

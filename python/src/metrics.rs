@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use numpy::PyReadonlyArray1;
+use ordercal::diagnose::RowChecks;
 use ordercal::metrics::{
     Binning, BootstrapOptions, Metric, MetricOptions, Predictions, Reliability, Target,
     bootstrap_watched, evaluate as compute,
@@ -11,7 +12,7 @@ use ordercal::{Progress, Watch};
 use pyo3::prelude::*;
 
 use crate::arrays::{Matrix, Rows, kind};
-use crate::errors::refuse;
+use crate::errors::{refuse, warn};
 use crate::pool::detached;
 use crate::watch::beside;
 
@@ -63,7 +64,7 @@ pub fn evaluate(
             .with_resamples(r)
             .with_seed(seed)
     });
-    let measure = |watch: &dyn Watch| -> ordercal::Result<Vec<Measured>> {
+    let measure = |watch: &dyn Watch| -> ordercal::Result<(Vec<Measured>, Vec<String>)> {
         let data = rows.dataset(kind, view)?;
         let predictions = Predictions::from(&data);
         let values = compute(&predictions, &metrics, &options)?;
@@ -88,9 +89,13 @@ pub fn evaluate(
             });
             (metric.key(), values[metric], interval)
         };
-        Ok(metrics.iter().map(one).collect())
+        let warnings = RowChecks::of(&data).evaluation(&[]);
+        let warnings = warnings.iter().map(ToString::to_string).collect();
+        Ok((metrics.iter().map(one).collect(), warnings))
     };
-    beside(py, progress, measure)?.map_err(refuse)
+    let (measured, warnings) = beside(py, progress, measure)?.map_err(refuse)?;
+    warn(py, &warnings)?;
+    Ok(measured)
 }
 
 /// The bins of a reliability diagram, as JSON.

@@ -31,7 +31,7 @@ def test_columns_by_name(frame: Any, calib: Split, test: Split, plain: Any) -> N
     shuffled = frame({NAMES[i]: test.scores[:, i] for i in order})
     np.testing.assert_array_equal(fitted.predict_proba(shuffled), expected)
     np.testing.assert_array_equal(fitted.predict_proba(test.scores), expected)
-    with pytest.raises(ordercal.OrdercalError, match="the columns of scores are"):
+    with pytest.raises(ordercal.OrdercalError, match="the classes of the scores are"):
         fitted.predict_proba(frame({f"x{i}": test.scores[:, i] for i in order}))
 
     metrics = ordercal.evaluate(shuffled, NAMES[test.labels])

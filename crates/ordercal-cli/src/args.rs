@@ -86,6 +86,9 @@ pub struct Common {
     /// Print results only: no progress, no remarks
     #[arg(long, short, global = true)]
     pub quiet: bool,
+    /// Turn warnings into errors
+    #[arg(long, global = true)]
+    pub strict: bool,
     /// The seed of all random numbers [default: 1357]
     #[arg(long, global = true, value_name = "N")]
     pub seed: Option<u64>,
@@ -114,6 +117,47 @@ pub struct DataArgs {
     /// The kind of the scores, if their name in the file does not tell it [default: logits]
     #[arg(long, value_name = "KIND", value_parser = kind_parser())]
     pub kind: Option<ScoreKind>,
+    /// The names of the classes.
+    #[command(flatten)]
+    pub classes: ClassArgs,
+}
+
+/// The names of the classes.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ClassArgs {
+    /// The names of the classes in the order of the columns, as in cat,dog, or a file with one name per
+    /// line; for labels that are names [default: the names in the data]
+    #[arg(long, value_name = "NAMES|FILE", value_parser = ClassNames::parse)]
+    pub class_names: Option<ClassNames>,
+}
+
+impl ClassArgs {
+    /// The names, if any were given.
+    pub fn names(&self) -> Option<Vec<String>> {
+        self.class_names.as_ref().map(|names| names.0.clone())
+    }
+}
+
+/// Names of classes, as given on the command line.
+#[derive(Debug, Clone)]
+pub struct ClassNames(Vec<String>);
+
+impl ClassNames {
+    /// Reads names separated by commas, or a file with one per line.
+    fn parse(text: &str) -> Result<Self, String> {
+        let names: Vec<String> = if std::path::Path::new(text).is_file() {
+            let lines = std::fs::read_to_string(text).map_err(|e| format!("{text}: {e}"))?;
+            lines.lines().map(|line| line.trim().to_owned()).collect()
+        } else if text.contains(',') {
+            text.split(',').map(|name| name.trim().to_owned()).collect()
+        } else {
+            return Err("there is no such file, and names are separated by commas".to_owned());
+        };
+        match names.iter().position(String::is_empty) {
+            Some(place) => Err(format!("name {place}, counted from 0, is empty")),
+            None => Ok(Self(names)),
+        }
+    }
 }
 
 /// Parses a kind of scores by its key.
@@ -253,8 +297,9 @@ pub struct EvaluateArgs {
     /// Bootstrap 95% intervals with this many resamples
     #[arg(long, value_name = "B")]
     pub bootstrap: Option<usize>,
-    /// Exit with 1 if this holds for the last model, or for the scores if no model is given
-    #[arg(long, value_name = "METRIC>X")]
+    /// Exit with 1 if this holds for the last model, or for the scores if no model is given, as in
+    /// 'ece>0.02'; may be repeated
+    #[arg(long, value_name = "CONDITION")]
     pub fail_if: Vec<String>,
     /// Write the state behind the metrics, for `ordercal merge`
     #[arg(long, value_name = "FILE")]
@@ -307,4 +352,7 @@ pub struct InspectArgs {
     /// The kind of the scores, if their name in the file does not tell it [default: logits]
     #[arg(long, value_name = "KIND", value_parser = kind_parser())]
     pub kind: Option<ScoreKind>,
+    /// The names of the classes.
+    #[command(flatten)]
+    pub classes: ClassArgs,
 }

@@ -49,6 +49,9 @@ pub fn method(args: &FitArgs, common: &Common) -> Result<Method> {
             None => Ok(()),
         }
     };
+    if let Some(lambda) = args.lambda.filter(|lambda| !lambda.is_finite()) {
+        bail!("--lambda: {lambda} is not a finite number");
+    }
     set("--hidden", args.hidden.as_ref().map(|h| json!(h)))?;
     set("--lambda", args.lambda.map(|l| json!(l)))?;
     set("--effort", args.effort.as_ref().map(|e| json!(e)))?;
@@ -98,12 +101,26 @@ fn key(args: &FitArgs, file: Option<&Map<String, Value>>) -> Result<String> {
 
 fn read(path: &Path) -> Result<Map<String, Value>> {
     let text = std::fs::read_to_string(path).map_err(|e| at(path, e))?;
-    toml::from_str(&text).map_err(|e| {
+    let table: Map<String, Value> = toml::from_str(&text).map_err(|e| {
         let line = e
             .span()
             .map_or(1, |span| 1 + text[..span.start].matches('\n').count());
         at(path, format_args!("line {line}: {}", e.message()))
-    })
+    })?;
+    // JSON has no word for nan and inf.
+    match table.iter().find(|(_, value)| has_null(value)) {
+        Some((key, _)) => Err(at(path, format_args!("`{key}` must be a finite number"))),
+        None => Ok(table),
+    }
+}
+
+fn has_null(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(values) => values.iter().any(has_null),
+        Value::Object(values) => values.values().any(has_null),
+        _ => false,
+    }
 }
 
 fn parse(table: &Map<String, Value>) -> Result<Method> {

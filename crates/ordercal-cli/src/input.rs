@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Error, Result, anyhow};
 use ordercal::ScoreKind;
+use ordercal::diagnose::Warning;
 use ordercal_io::{DataRef, Format, LabelNeed, LoadedData, ReadOptions, RowReader, inspect};
 
 use crate::args::DataArgs;
@@ -44,7 +45,7 @@ impl DataInput {
         Ok(Self {
             files,
             kind: args.kind,
-            class_names: None,
+            class_names: args.classes.names(),
         })
     }
 
@@ -56,31 +57,9 @@ impl DataInput {
         }
     }
 
-    /// Sets the class names among which labels that are names are looked up.
-    #[must_use]
-    pub fn with_class_names(self, class_names: Option<Vec<String>>) -> Self {
-        Self {
-            class_names,
-            ..self
-        }
-    }
-
     /// Reads all scores and labels.
     pub fn load(&self) -> Result<LoadedData> {
-        self.load_with(LabelNeed::Required)
-    }
-
-    /// Reads all scores.
-    pub fn load_scores(&self) -> Result<LoadedData> {
-        self.load_with(LabelNeed::Ignored)
-    }
-
-    fn load_with(&self, labels: LabelNeed) -> Result<LoadedData> {
-        let options = self.options(labels);
-        Ok(match &self.files {
-            InputFiles::Single(data) => LoadedData::read(data, options)?,
-            InputFiles::Pair(scores, labels) => LoadedData::read_pair(scores, labels, options)?,
-        })
+        Ok(LoadedData::collect(self.open(LabelNeed::Required)?)?)
     }
 
     /// Opens the data to be read in chunks.
@@ -113,6 +92,13 @@ fn with_split(data: DataRef, preferred: &str) -> Result<DataRef> {
     } else {
         data
     })
+}
+
+/// A warning for each column or array that looks like labels or weights and is not read.
+pub fn ignored(names: &[String]) -> impl Iterator<Item = Warning> {
+    names
+        .iter()
+        .map(|name| Warning::Ignored { name: name.clone() })
 }
 
 /// An error about a file; errors of `ordercal_io` name their file already.

@@ -35,7 +35,13 @@ fn main() -> Exit {
             std::thread::park();
         }
     }
-    outcome.unwrap_or_else(|error| {
+    finish(outcome)
+}
+
+/// The exit status of an outcome; results that could not be printed are an error, too.
+fn finish(outcome: Result<Exit>) -> Exit {
+    let written = outcome.and_then(|exit| printer::check_written().map(|()| exit));
+    written.unwrap_or_else(|error| {
         printer::error(error);
         Exit::BadInput
     })
@@ -81,7 +87,7 @@ fn refuse(error: &clap::Error) -> Exit {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             printer::text(rendered);
-            Exit::Done
+            finish(Ok(Exit::Done))
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             printer::error("no command was given; `ordercal --help` lists them");

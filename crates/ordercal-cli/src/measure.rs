@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use ordercal::compare::{self, Measured, Measures, changed_predictions};
-use ordercal::metrics::{Metric, MetricOptions, MetricState, Predictions};
+use ordercal::metrics::{Metric, MetricState, Predictions};
 use ordercal::models::UncalibratedModel;
 use ordercal::{Dataset, Model, ScoreKind};
 use serde_json::{Map, Value, json};
@@ -98,15 +98,14 @@ pub fn with_predictions<T>(
     work(&compare::predictions(probs.view(), data)?, changed)
 }
 
-/// The state of the scores, or of a model's probabilities.
+/// Adds the rows of the scores, or of a model's probabilities, to a state.
 pub fn state_of(
     data: &Dataset<'_>,
     model: Option<&Model>,
-    options: &MetricOptions,
+    mut empty: MetricState,
 ) -> ordercal::Result<MetricState> {
-    let mut state = MetricState::new(data.classes(), options.clone())?;
-    with_predictions(data, model, |predictions, _| state.update(predictions))?;
-    Ok(state)
+    with_predictions(data, model, |predictions, _| empty.update(predictions))?;
+    Ok(empty)
 }
 
 /// Tables with a row for each metric and a column for each evaluation, as many as 80 characters hold. The

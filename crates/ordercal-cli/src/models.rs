@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use ordercal::Model;
-use ordercal_io::SavedModel;
+use ordercal_io::{RowReader, SavedModel};
 
 /// Loads models and names them by their files, or by their paths where file names repeat.
 pub fn load_models(paths: &[PathBuf]) -> Result<Vec<(String, SavedModel)>> {
@@ -27,15 +26,36 @@ pub fn load_models(paths: &[PathBuf]) -> Result<Vec<(String, SavedModel)>> {
     named.collect()
 }
 
-/// Refuses a model that was fitted for another number of classes.
-pub fn check_classes(model: (&Path, &Model), data: (&Path, usize)) -> Result<()> {
-    let (have, need) = (data.1, model.1.classes());
-    if have != need {
-        bail!(
-            "{}: the model is for {need} classes, but {} has {have}",
-            model.0.display(),
-            data.0.display(),
-        );
+/// Matches the columns of the data to the classes of the models: by name where both have names, by position
+/// elsewhere. Models for another number of classes are refused, and those that do not agree among themselves.
+pub fn match_classes<'a>(
+    reader: &mut RowReader,
+    models: impl IntoIterator<Item = (&'a Path, &'a SavedModel)>,
+) -> Result<()> {
+    let mut known: Option<(&Path, &[String])> = None;
+    for (path, saved) in models {
+        let (have, need) = (reader.classes(), saved.model.classes());
+        if have != need {
+            bail!(
+                "{}: the model is for {need} classes, but {} has {have}",
+                path.display(),
+                reader.path().display(),
+            );
+        }
+        let Some(names) = saved.class_names.as_deref() else {
+            continue;
+        };
+        match known {
+            Some((first, others)) if others != names => bail!(
+                "{} and {} do not have the same classes in the same order; use them one at a time",
+                first.display(),
+                path.display()
+            ),
+            _ => known = Some((path, names)),
+        }
+    }
+    if let Some((_, names)) = known {
+        reader.match_classes(names, "the model")?;
     }
     Ok(())
 }

@@ -2,13 +2,18 @@
 
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
+use anyhow::{Result, anyhow};
 use comfy_table::{CellAlignment, ContentArrangement, Table, TableComponent, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use ordercal::diagnose::Warning;
 use ordercal_report::wrap;
 use serde_json::Value;
 
 use crate::args::Common;
+use crate::input::at;
 
 /// The widest line of a table.
 const WIDTH: u16 = 80;
@@ -18,35 +23,55 @@ const WIDTH: u16 = 80;
 pub struct Printer {
     json: bool,
     quiet: bool,
+    strict: bool,
 }
 
 impl Printer {
-    /// A printer that follows `--json` and `--quiet`.
+    /// A printer that follows `--json`, `--quiet` and `--strict`.
     pub fn new(common: &Common) -> Self {
         Self {
             json: common.json,
             quiet: common.quiet,
+            strict: common.strict,
+        }
+    }
+
+    /// Prints warnings about a file on stderr. With `--strict`, the first is an error.
+    pub fn warn(self, path: &Path, warnings: &[Warning]) -> Result<()> {
+        self.refuse(path, warnings)?;
+        for warning in warnings {
+            let line = format!("warning: {}: {warning}", path.display());
+            say(io::stderr(), one_line(&line));
+        }
+        Ok(())
+    }
+
+    /// With `--strict`, the first warning is an error.
+    pub fn refuse(self, path: &Path, warnings: &[Warning]) -> Result<()> {
+        match warnings.first() {
+            Some(warning) if self.strict => Err(at(path, format_args!("{warning} (--strict)"))),
+            _ => Ok(()),
         }
     }
 
     /// Prints a result; `--json` suppresses it.
     pub fn result(self, line: impl Display) {
         if !self.json {
-            say(io::stdout(), line);
+            say_result(line);
         }
     }
 
     /// Prints a remark, with long lines wrapped; `--quiet` and `--json` suppress it.
     pub fn remark(self, line: impl Display) {
         if !self.json && !self.quiet {
-            say(io::stdout(), wrap(&line.to_string(), 3));
+            say_result(wrap(&line.to_string(), 3));
         }
     }
 
     /// Prints the object of `--json`.
     pub fn json(self, value: &Value) {
         if self.json {
-            say(io::stdout(), value);
+            say_result(value);
         }
     }
 
@@ -67,16 +92,50 @@ impl Printer {
 
 /// Prints an error on stderr, in one line.
 pub fn error(message: impl Display) {
-    let message = message.to_string().replace(['\n', '\r'], " ");
+    let message = one_line(&message.to_string());
     say(io::stderr(), format_args!("error: {message}"));
+}
+
+/// Says on stderr that something did not hold.
+pub fn failure(message: impl Display) {
+    say(io::stderr(), message);
+}
+
+fn one_line(text: &str) -> String {
+    text.replace(['\n', '\r'], " ")
 }
 
 /// Prints a longer text: help, completions.
 pub fn text(text: impl Display) {
-    say(io::stdout(), text.to_string().trim_end());
+    say_result(text.to_string().trim_end());
 }
 
-/// Prints a line. A closed pipe, as behind `| head`, is not an error.
+/// The first failure to write a result.
+static FAILURE: Mutex<Option<io::Error>> = Mutex::new(None);
+
+/// Whether all results could be written. A closed pipe, as behind `| head`, is not an error: nobody reads the rest.
+pub fn check_written() -> Result<()> {
+    let failed = FAILURE
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take();
+    match failed.or_else(|| io::stdout().flush().err()) {
+        Some(e) if e.kind() != io::ErrorKind::BrokenPipe => {
+            Err(anyhow!("standard output: cannot write the results: {e}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints a line on stdout; [`check_written`] reports a failure.
+fn say_result(line: impl Display) {
+    if let Err(error) = writeln!(io::stdout(), "{line}") {
+        let mut failure = FAILURE.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.get_or_insert(error);
+    }
+}
+
+/// Prints a line where a failure cannot be reported.
 fn say(mut to: impl Write, line: impl Display) {
     let _ = writeln!(to, "{line}");
 }

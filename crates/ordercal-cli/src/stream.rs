@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Result, bail};
 use indicatif::ProgressBar;
 use ordercal::compare::Measures;
+use ordercal::diagnose::RowChecks;
 use ordercal::metrics::{Metric, MetricState};
 use ordercal::{Dataset, Model};
 use ordercal_io::RowReader;
@@ -27,20 +28,22 @@ pub struct Streamed {
     pub rows: usize,
     /// The scores themselves and each of the models.
     pub evaluations: Vec<Evaluation>,
-    /// The state of the last of them, as [`state_of`](crate::measure::state_of) makes it.
-    pub state: MetricState,
+    /// What was seen in the rows.
+    pub checks: RowChecks,
+    /// The state of the last of them, if one was given to be filled.
+    pub state: Option<MetricState>,
 }
 
-/// Evaluates the scores and the models on all rows of a reader, without intervals.
+/// Evaluates the scores and the models on all rows of a reader, without intervals. A `state` without rows is filled
+/// with those of the last model, or of the scores.
 pub fn evaluate_stream(
     reader: RowReader,
     models: &[(String, &Model)],
     measures: &Measures,
-    keep_state: bool,
+    mut state: Option<MetricState>,
     bar: &ProgressBar,
 ) -> Result<Streamed> {
     let empty = MetricState::new(reader.classes(), measures.options.clone())?;
-    let mut state = empty.clone();
     let new = if measures.metrics.contains(&Metric::MarginalCe) {
         empty.with_marginal()?
     } else {
@@ -52,12 +55,14 @@ pub fn evaluate_stream(
         .map(|(name, model)| Accumulator::new(name, Some(model), &new));
     accumulators.extend(of_models);
     let last = accumulators.len() - 1;
+    let mut checks = RowChecks::new(reader.classes());
     let mut rows = 0;
     for chunk in reader {
         let chunk = chunk?;
         let data = chunk.dataset()?;
+        checks.add(&data);
         for (place, accumulator) in accumulators.iter_mut().enumerate() {
-            let also = (keep_state && place == last).then_some(&mut state);
+            let also = state.as_mut().filter(|_| place == last);
             accumulator.add(&data, also).map_err(|e| chunk.locate(e))?;
         }
         rows += chunk.len();
@@ -70,6 +75,7 @@ pub fn evaluate_stream(
     Ok(Streamed {
         rows,
         evaluations: evaluations.collect::<Result<_>>()?,
+        checks,
         state,
     })
 }
@@ -105,7 +111,9 @@ impl<'a> Accumulator<'a> {
         let (mut values, mut bounds) = (BTreeMap::new(), BTreeMap::new());
         for &metric in &measures.metrics {
             let Some(estimate) = found.get(&metric) else {
-                bail!("{metric} needs all rows in memory, but the file is too large");
+                bail!(
+                    "{metric} needs all rows in memory, but the file is too large; leave it out of --metrics"
+                );
             };
             values.insert(metric, estimate.value);
             if estimate.error_bound > 0.0 {
@@ -163,10 +171,11 @@ mod tests {
 
         let reader = RowReader::open(&data, options.with_chunk_rows(700)).unwrap();
         let bar = ProgressBar::hidden();
-        let found = evaluate_stream(reader, &models, &measures, true, &bar).unwrap();
+        let empty = || MetricState::new(whole.classes(), measures.options.clone()).unwrap();
+        let found = evaluate_stream(reader, &models, &measures, Some(empty()), &bar).unwrap();
         assert_eq!(found.rows, whole.rows());
-        let state = state_of(&whole, Some(models[1].1), &measures.options).unwrap();
-        assert_eq!(found.state.to_bytes(), state.to_bytes());
+        let state = state_of(&whole, Some(models[1].1), empty()).unwrap();
+        assert_eq!(found.state.unwrap().to_bytes(), state.to_bytes());
         for (found, expected) in found.evaluations.iter().zip(&expected) {
             assert_eq!(found.changed, expected.changed);
             assert!((found.gap.ece - expected.gap.ece).abs() < 1e-12);
@@ -193,7 +202,7 @@ mod tests {
             let options = ReadOptions::default().with_labels(LabelNeed::Required);
             let reader = RowReader::open(&DataRef::new(&path), options.with_chunk_rows(10));
             let bar = ProgressBar::hidden();
-            let streamed = evaluate_stream(reader.unwrap(), &[], &all_metrics(), false, &bar);
+            let streamed = evaluate_stream(reader.unwrap(), &[], &all_metrics(), None, &bar);
             streamed.map(|_| ()).unwrap_err().to_string()
         };
         for bad in [

@@ -22,15 +22,17 @@ impl Gap {
         }
     }
 
-    /// As in "5.1 points too high"; neither high nor low if errors of both signs cancel.
+    /// As in "5.1 points too high on average"; neither high nor low if errors of both signs cancel.
     fn in_words(self) -> String {
         let points = points(self.ece);
-        if self.excess.abs() < self.ece / 2.0 {
-            format!("off by {points} points")
+        if points == "0.0" {
+            "right to within 0.1 points on average".to_owned()
+        } else if self.excess.abs() < self.ece / 2.0 {
+            format!("off by {points} points on average")
         } else if self.excess > 0.0 {
-            format!("{points} points too high")
+            format!("{points} points too high on average")
         } else {
-            format!("{points} points too low")
+            format!("{points} points too low on average")
         }
     }
 }
@@ -52,10 +54,12 @@ pub fn compared(
     changed: u64,
     rows: usize,
 ) -> String {
+    let worse = after.ece > before.ece && points(after.ece) != points(before.ece);
     format!(
-        "confidence was {}; now within {}{}; {}",
+        "confidence was {}; now it is {}{}{}; {}",
         before.in_words(),
-        points(after.ece),
+        if worse { "worse, " } else { "" },
+        after.in_words(),
         spread(interval),
         changes(changed, rows)
     )
@@ -91,18 +95,38 @@ mod tests {
         };
         assert_eq!(
             compared(before, after, Some([0.005, 0.016]), 0, 100),
-            "confidence was 5.1 points too high; now within 0.9 (95% interval 0.5–1.6); \
-             no prediction changed"
+            "confidence was 5.1 points too high on average; now it is off by 0.9 points on average (95% interval \
+             0.5–1.6); no prediction changed"
         );
         assert_eq!(
             compared(before, after, None, 3, 100),
-            "confidence was 5.1 points too high; now within 0.9; 3 of 100 predictions changed"
+            "confidence was 5.1 points too high on average; now it is off by 0.9 points on average; 3 of 100 \
+             predictions changed"
         );
-        assert_eq!(alone(after, None), "confidence is off by 0.9 points");
+        assert_eq!(
+            compared(after, before, None, 0, 100),
+            "confidence was off by 0.9 points on average; now it is worse, 5.1 points too high on average; no \
+             prediction changed"
+        );
+        assert_eq!(
+            alone(after, None),
+            "confidence is off by 0.9 points on average"
+        );
         let low = Gap {
             ece: 0.02,
             excess: -0.02,
         };
-        assert_eq!(alone(low, None), "confidence is 2.0 points too low");
+        assert_eq!(
+            alone(low, None),
+            "confidence is 2.0 points too low on average"
+        );
+        let none = Gap {
+            ece: 0.0001,
+            excess: -0.0001,
+        };
+        assert_eq!(
+            alone(none, None),
+            "confidence is right to within 0.1 points on average"
+        );
     }
 }

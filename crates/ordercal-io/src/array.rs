@@ -250,6 +250,16 @@ impl AnyArray {
         self.values.append(more.values);
     }
 
+    /// The columns of a matrix in another order.
+    pub(crate) fn with_columns(self, columns: &[usize]) -> Self {
+        let (rows, width) = (self.shape[0], self.shape[1]);
+        let cells = (0..rows).flat_map(|row| columns.iter().map(move |c| row * width + c));
+        Self {
+            values: self.values.gather(cells),
+            ..self
+        }
+    }
+
     /// The first dimension; a single value counts as one row.
     pub(crate) fn rows(&self) -> usize {
         self.shape.first().copied().unwrap_or(1)

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Once;
+use std::sync::{Arc, Once};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -12,6 +12,7 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Schema};
+use serde_json::Value;
 
 use crate::array::{AnyArray, ElementType, Values};
 use crate::columns::{self, ScoreColumns, TableColumns};
@@ -104,15 +105,32 @@ pub(crate) fn open(
         }
     };
     source.classes = Some(classes);
+    let class_names = match source.columns.class_names.clone() {
+        None => source.categories(schema)?,
+        names => names,
+    };
     Ok(Opened {
         kind: source.columns.kind,
         classes,
         rows,
         has_labels: source.columns.label.is_some(),
-        class_names: source.columns.class_names.clone(),
+        class_names,
         split: None,
+        ignored: source.columns.ignored.clone(),
         source: Box::new(source),
     })
+}
+
+/// Whether a column was a categorical one in pandas, which describes its columns in the schema's metadata.
+fn is_categorical(schema: &Schema, name: &str) -> bool {
+    let described = || -> Option<bool> {
+        let text = schema.metadata().get("pandas")?;
+        let pandas: Value = serde_json::from_str(text).ok()?;
+        let mut columns = pandas.get("columns")?.as_array()?.iter();
+        let column = columns.find(|column| column["field_name"] == name)?;
+        Some(column["pandas_type"] == "categorical")
+    };
+    described().unwrap_or(false)
 }
 
 /// Reads the only column, or the one named `label`.
@@ -179,6 +197,27 @@ impl BatchSource {
     fn first_list_length(&self, column: usize) -> Result<usize> {
         let batch = self.current.as_ref().expect("refilled just before");
         Ok(list(&batch.column(column).slice(0, 1), &self.place(column), None)?.shape[1])
+    }
+
+    /// The categories of labels that pandas wrote, in their declared order. Other dictionaries may be in the order in
+    /// which values occur, which says nothing about the columns.
+    fn categories(&mut self, schema: &Schema) -> Result<Option<Vec<String>>> {
+        let Some(label) = self.columns.label else {
+            return Ok(None);
+        };
+        if !is_categorical(schema, &self.names[label]) || !self.refill()? {
+            return Ok(None);
+        }
+        let batch = self.current.as_ref().expect("refilled just before");
+        let column = batch.column(label);
+        if !matches!(column.data_type(), DataType::Dictionary(..)) {
+            return Ok(None);
+        }
+        let categories = Arc::clone(column.as_any_dictionary().values());
+        match values(&categories, &self.place(label))?.1 {
+            Values::Text(names) if Some(names.len()) == self.classes => Ok(Some(names)),
+            _ => Ok(None),
+        }
     }
 
     fn rows_of(&self, batch: &RecordBatch) -> Result<RawRows> {

@@ -6,6 +6,7 @@ use std::path::Path;
 use ordercal::ScoreKind;
 
 use crate::archive::{Entry, list};
+use crate::columns::looks_meaningful;
 use crate::error::{Error, Result};
 use crate::nearest::nearest;
 use crate::reader::LabelNeed;
@@ -52,6 +53,7 @@ fn role_of(name: &str) -> Option<(&str, Role)> {
         ("labels", Role::Labels),
         ("weights", Role::Weights),
         ("class_names", Role::ClassNames),
+        ("classes", Role::ClassNames),
     ];
     scores.into_iter().chain(others).find_map(|(ending, role)| {
         let split = name.strip_suffix(ending)?;
@@ -79,6 +81,9 @@ pub(crate) fn sets(entries: &[Entry]) -> Vec<SplitArrays> {
             Role::Scores(kind) => set.scores.push((kind, index)),
             Role::Labels => set.labels = Some(index),
             Role::Weights => set.weights = Some(index),
+            // `classes` may be a single number, how many there are.
+            Role::ClassNames if entry.shape.len() != 1 && entry.name.ends_with("classes") => {}
+            Role::ClassNames if set.class_names.is_some() && entry.name.ends_with("classes") => {}
             Role::ClassNames => set.class_names = Some(index),
         }
     }
@@ -110,8 +115,7 @@ pub(crate) fn pick(
     if sets.is_empty() {
         let wanted = split.map_or("logits".into(), |s| format!("{s}_logits"));
         let names = entries.iter().map(|e| e.name.as_str());
-        let hint =
-            nearest(&wanted, names).map_or(String::new(), |n| format!(" (did you mean `{n}`?)"));
+        let hint = nearest(&wanted, names).map_or(String::new(), |n| format!(" (rename `{n}`?)"));
         return Err(Error::NoScores {
             path: path.to_path_buf(),
             expected: format!(
@@ -171,6 +175,30 @@ pub(crate) fn pick(
         scores,
         kind,
     })
+}
+
+/// The arrays that are not read although their names look like labels or weights. Those of other splits are not
+/// meant to be read.
+pub(crate) fn ignored(entries: &[Entry], pick: &PickedArrays) -> Vec<String> {
+    let sets = sets(entries);
+    let used = |index: usize| {
+        let is = |set: &SplitArrays| {
+            let arrays = [set.labels, set.weights, set.class_names];
+            arrays.contains(&Some(index)) || set.scores.iter().any(|scores| scores.1 == index)
+        };
+        sets.iter().any(is)
+    };
+    let prefix = pick.set.split.as_deref().unwrap_or("");
+    let other = |name: &str| {
+        let mut splits = sets.iter().filter_map(|set| set.split.as_deref());
+        splits.any(|split| split != prefix && name.starts_with(split))
+    };
+    (entries.iter().enumerate())
+        .filter(|(index, entry)| {
+            looks_meaningful(&entry.name) && !used(*index) && !other(&entry.name)
+        })
+        .map(|(_, entry)| entry.name.clone())
+        .collect()
 }
 
 /// The error for a split that does not exist, with the nearest one that does.
@@ -282,10 +310,51 @@ mod tests {
     }
 
     #[test]
+    fn classes_are_names_too() {
+        let one = |name: &str| Entry {
+            name: name.into(),
+            dtype: Ok(ElementType::Bytes(1)),
+            shape: vec![3],
+        };
+        let mut list = entries(&["logits"]);
+        list.push(one("classes"));
+        assert_eq!(sets(&list)[0].class_names, Some(1));
+        list.insert(1, one("class_names"));
+        assert_eq!(sets(&list)[0].class_names, Some(1));
+        list.swap(1, 2);
+        assert_eq!(sets(&list)[0].class_names, Some(2));
+        // A single number.
+        let mut list = entries(&["logits", "classes"]);
+        list[1].shape = Vec::new();
+        assert_eq!(sets(&list)[0].class_names, None);
+    }
+
+    #[test]
+    fn arrays_that_look_meaningful_and_are_not_read_are_listed() {
+        let of = |names: &[&str], split| {
+            let pick = picked(names, split, None).unwrap();
+            ignored(&entries(names), &pick)
+        };
+        let names = ["logits", "labels", "sample_weight", "ids"];
+        assert_eq!(of(&names, None), ["sample_weight"]);
+        assert_eq!(of(&["logits", "labels", "weights"], None), [""; 0]);
+        let names = [
+            "calib_logits",
+            "calib_labels",
+            "test_logits",
+            "test_labels",
+            "test_sample_weight",
+            "weights",
+        ];
+        assert_eq!(of(&names, Some("calib")), ["weights"]);
+        assert_eq!(of(&names, Some("test")), ["test_sample_weight", "weights"]);
+    }
+
+    #[test]
     fn a_file_without_scores_lists_what_it_holds() {
         let error = picked(&["logit", "y"], None, None).unwrap_err();
         let text = error.to_string();
-        assert!(text.contains("did you mean `logit`?"), "{text}");
+        assert!(text.contains("rename `logit`?"), "{text}");
         assert!(text.contains("`y` float32 (4×3)"), "{text}");
     }
 }

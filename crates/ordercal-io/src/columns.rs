@@ -36,6 +36,8 @@ pub(crate) struct TableColumns {
     pub(crate) weight: Option<usize>,
     /// What follows the prefix `logit_`, unless those are numbers.
     pub(crate) class_names: Option<Vec<String>>,
+    /// The names of columns that are not read although they look like labels or weights.
+    pub(crate) ignored: Vec<String>,
 }
 
 impl TableColumns {
@@ -102,7 +104,7 @@ pub(crate) fn find(
         let found = names.iter().position(|n| wanted.contains(&n.as_str()));
         found.filter(|_| !ignored)
     };
-    let table = TableColumns {
+    let mut table = TableColumns {
         kind: match kind {
             ScoreKind::Logits => options.kind.unwrap_or(kind),
             said => said,
@@ -111,7 +113,16 @@ pub(crate) fn find(
         label: position(["label", "labels"]),
         weight: position(["weight", "weights"]),
         class_names,
+        ignored: Vec::new(),
     };
+    if !ignored {
+        let read = table.columns();
+        let others = (0..names.len()).filter(|column| !read.contains(column));
+        table.ignored = others
+            .filter(|&column| looks_meaningful(&names[column]))
+            .map(|column| names[column].clone())
+            .collect();
+    }
     for &column in &table.columns() {
         if names.iter().filter(|n| **n == names[column]).count() > 1 {
             return Err(Error::Duplicate {
@@ -122,7 +133,7 @@ pub(crate) fn find(
     }
     if options.labels == LabelNeed::Required && table.label.is_none() {
         let near = nearest("label", names.iter().map(String::as_str));
-        let hint = near.map_or(String::new(), |n| format!(" (did you mean `{n}`?)"));
+        let hint = near.map_or(String::new(), |n| format!(" (rename `{n}`?)"));
         return Err(Error::NoLabels {
             path: path.to_path_buf(),
             expected: format!("a column named `label`{hint}"),
@@ -130,6 +141,15 @@ pub(crate) fn find(
         });
     }
     Ok(table)
+}
+
+/// Whether the name of a column or array suggests that it holds labels or weights.
+pub(crate) fn looks_meaningful(name: &str) -> bool {
+    let name = name.to_lowercase();
+    let words: Vec<&str> = name.split(|c: char| !c.is_alphanumeric()).collect();
+    let is = |wanted: &[&str]| words.iter().any(|word| wanted.contains(word));
+    is(&["weight", "weights", "label", "labels", "target", "targets"])
+        || ["y", "y_true", "ytrue"].contains(&name.as_str())
 }
 
 /// The only column, or the one named `label`: for a table that holds nothing but labels.
@@ -190,7 +210,7 @@ fn no_scores(path: &Path, names: &[String], lists: bool) -> Error {
         ""
     };
     let near = nearest("logit_0", names.iter().map(String::as_str));
-    let hint = near.map_or(String::new(), |n| format!("; did you mean `{n}`?"));
+    let hint = near.map_or(String::new(), |n| format!(" (rename `{n}`?)"));
     Error::NoScores {
         path: path.to_path_buf(),
         expected: format!(
@@ -233,6 +253,23 @@ mod tests {
     }
 
     #[test]
+    fn columns_that_look_meaningful_and_are_not_read_are_listed() {
+        let names = [
+            "logit_0",
+            "logit_1",
+            "label",
+            "Sample_Weight",
+            "y_true",
+            "id",
+            "labels",
+        ];
+        let table = found(&names, ReadOptions::default()).unwrap();
+        assert_eq!(table.ignored, ["Sample_Weight", "y_true", "labels"]);
+        let unread = ReadOptions::default().with_labels(LabelNeed::Ignored);
+        assert_eq!(found(&names, unread).unwrap().ignored, [""; 0]);
+    }
+
+    #[test]
     fn ten_columns_are_ordered_by_number_not_by_letter() {
         let names: Vec<String> = (0..12).rev().map(|i| format!("prob_{i}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -258,10 +295,7 @@ mod tests {
         assert!(matches!(error, Error::AmbiguousScores { .. }));
         let required = ReadOptions::default().with_labels(LabelNeed::Required);
         let error = found(&["logit_0", "logit_1", "lable"], required).unwrap_err();
-        assert!(
-            error.to_string().contains("did you mean `lable`?"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("rename `lable`?"), "{error}");
     }
 
     #[test]

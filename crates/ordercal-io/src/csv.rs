@@ -202,6 +202,7 @@ fn open(data: &DataRef, options: &ReadOptions, format: Format) -> Result<Opened>
         has_labels: columns.label.is_some(),
         class_names: columns.class_names.clone(),
         split: None,
+        ignored: columns.ignored.clone(),
         source: Box::new(CsvSource {
             table,
             columns,
@@ -284,12 +285,22 @@ impl Read for RowGuard {
 
 /// Starts a table with one column per class.
 fn create<T: ByteTarget + 'static>(mut file: T, spec: &OutputSpec) -> Result<Box<dyn ScoreSink>> {
-    let header = format!("{}\n", spec.column_names().join(","));
+    let names = spec.column_names().into_iter().map(quoted);
+    let header = format!("{}\n", names.collect::<Vec<_>>().join(","));
     write_bytes(&mut file, header.as_bytes())?;
     Ok(EncodedSink::boxed(file, |rows, buffer| match rows {
         ScoreRows::F32(rows) => write_text(rows, buffer),
         ScoreRows::F64(rows) => write_text(rows, buffer),
     }))
+}
+
+/// A name as a cell: in quotes if it would otherwise be several cells.
+fn quoted(name: String) -> String {
+    if name.contains([',', '"']) {
+        format!("\"{}\"", name.replace('"', "\"\""))
+    } else {
+        name
+    }
 }
 
 /// Numbers as the shortest text that reads back as the same number.

@@ -306,7 +306,7 @@ pub enum Error {
         expected: usize,
     },
     /// A label that is a number but not an integer.
-    #[error("{}: row {row}: the label {value} is not an integer", path.display())]
+    #[error("{}: row {row}: the label {value:?} is not an integer", path.display())]
     LabelNotInteger {
         /// The file.
         path: PathBuf,
@@ -335,21 +335,38 @@ pub enum Error {
         /// The nearest class name in words, or nothing.
         hint: String,
     },
-    /// Labels are names, and it is not known which class each belongs to.
+    /// A label is a name, and it is not known which class has it.
     #[error(
-        "{}: the labels are names, {found} different ones for {classes} classes, so which column each \
-         belongs to is not known; add an array `class_names`, or name the columns `logit_NAME`", path.display()
+        "{}: row {row}: the label `{label}` is a name, and nothing says which column it belongs to; give the names in \
+         the order of the columns (--class-names cat,dog, or a file with one per line), or add an array \
+         `class_names`, or name the columns `logit_cat` and so on", path.display()
     )]
     ClassNamesNeeded {
         /// The file.
         path: PathBuf,
-        /// How many different labels there are; counting stops above the number of classes.
-        found: usize,
-        /// How many classes the scores have.
-        classes: usize,
+        /// The row.
+        row: usize,
+        /// The label.
+        label: String,
+    },
+    /// Class names that were given and are not those of the file.
+    #[error(
+        "{}: the file calls its classes {found}, but the names given are {given}; leave them out, or rename the columns",
+        path.display()
+    )]
+    OtherClassNames {
+        /// The file.
+        path: PathBuf,
+        /// The names of the file.
+        found: String,
+        /// The names that were given.
+        given: String,
     },
     /// Class names that do not match the columns of the scores.
-    #[error("{}: there are {found} class names for {classes} classes", path.display())]
+    #[error(
+        "{}: there are {found} class names, but the scores have {classes} columns; give one name per column",
+        path.display()
+    )]
     ClassNameCount {
         /// The file.
         path: PathBuf,
@@ -482,6 +499,7 @@ impl Error {
             | Self::NotOneHot { path, .. }
             | Self::UnknownLabel { path, .. }
             | Self::ClassNamesNeeded { path, .. }
+            | Self::OtherClassNames { path, .. }
             | Self::ClassNameCount { path, .. }
             | Self::Data { path, .. }
             | Self::RowCountNeeded { path, .. }

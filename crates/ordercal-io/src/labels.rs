@@ -1,6 +1,6 @@
 //! Labels as class indices.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::path::Path;
 
 use crate::array::{AnyArray, Values};
@@ -12,17 +12,25 @@ use crate::nearest::nearest;
 /// It is the dataset that checks whether an index is below the number of classes.
 pub(crate) struct LabelDecoder {
     names: Option<HashMap<String, i64>>,
+    /// The names as numbers, if all of them are integers: then numbers among the labels are names, not indices.
+    numbers: Option<HashMap<i64, i64>>,
 }
 
 impl LabelDecoder {
     /// A decoder for labels that are numbers, or names among `names` in the order of the classes.
     pub(crate) fn new(names: Option<&[String]>) -> Self {
-        let index = |names: &[String]| {
-            let named = names.iter().enumerate();
-            named.map(|(i, name)| (name.clone(), i as i64)).collect()
+        let indexed = |names: &[String]| -> HashMap<String, i64> {
+            let names = names.iter().enumerate();
+            names.map(|(i, name)| (name.clone(), i as i64)).collect()
+        };
+        let names = names.map(indexed);
+        let as_numbers = |names: &HashMap<String, i64>| {
+            let number = |(name, &i): (&String, &i64)| Some((parse_integer(name)?, i));
+            names.iter().map(number).collect()
         };
         Self {
-            names: names.map(index),
+            numbers: names.as_ref().and_then(as_numbers),
+            names,
         }
     }
 
@@ -37,99 +45,77 @@ impl LabelDecoder {
         if columns > 1 {
             return one_hot(path, &array, columns, first_row);
         }
+        let place = |row: usize| (path, first_row + row);
         match array.values {
-            Values::Int(labels) => Ok(labels),
-            Values::Text(labels) => self.decode_names(path, &labels, first_row),
+            Values::Int(labels) if self.numbers.is_none() => Ok(labels),
+            Values::Int(labels) => {
+                let labels = labels.into_iter().enumerate();
+                labels.map(|(row, l)| self.number(l, place(row))).collect()
+            }
+            Values::Text(labels) => {
+                let labels = labels.iter().enumerate();
+                labels.map(|(row, l)| self.text(l, place(row))).collect()
+            }
             values => {
                 let labels = to_f64(&values).into_iter().enumerate();
                 labels
                     .map(|(row, value)| {
-                        integer(value).ok_or_else(|| Error::LabelNotInteger {
+                        let label = integer(value).ok_or_else(|| Error::LabelNotInteger {
                             path: path.to_path_buf(),
                             row: first_row + row,
                             value,
-                        })
+                        })?;
+                        self.number(label, place(row))
                     })
                     .collect()
             }
         }
     }
 
-    fn decode_names(&self, path: &Path, labels: &[String], first_row: usize) -> Result<Vec<i64>> {
-        let decode = |(row, label): (usize, &String)| {
-            let named = self.names.as_ref().and_then(|names| names.get(label));
-            if let Some(&class) = named {
-                return Ok(class);
-            }
-            if let Some(class) = parse_integer(label) {
-                return Ok(class);
-            }
-            let row = first_row + row;
-            let path = path.to_path_buf();
-            // A fraction is another mistake than a misspelt name.
-            if let Ok(value) = label.trim().parse::<f64>() {
-                return Err(Error::LabelNotInteger { path, row, value });
-            }
-            let hint = match &self.names {
-                None => "; other labels are numbers".to_owned(),
-                Some(names) => nearest(label, names.keys().map(String::as_str))
-                    .map_or(String::new(), |n| format!("; did you mean `{n}`?")),
-            };
-            Err(Error::UnknownLabel {
+    /// The index of a label that is a number.
+    fn number(&self, label: i64, (path, row): (&Path, usize)) -> Result<i64> {
+        let Some(numbers) = &self.numbers else {
+            return Ok(label);
+        };
+        let named = numbers.get(&label).copied();
+        named.ok_or_else(|| Error::UnknownLabel {
+            path: path.to_path_buf(),
+            row,
+            label: label.to_string(),
+            hint: "; the class names are numbers, so labels are taken for names".to_owned(),
+        })
+    }
+
+    /// The index of a label that is text.
+    fn text(&self, label: &str, (path, row): (&Path, usize)) -> Result<i64> {
+        let named = self.names.as_ref().and_then(|names| names.get(label));
+        if let Some(&class) = named {
+            return Ok(class);
+        }
+        if let Some(label) = parse_integer(label) {
+            return self.number(label, (path, row));
+        }
+        let path = path.to_path_buf();
+        // A fraction is another mistake than a misspelt name.
+        if let Ok(value) = label.trim().parse::<f64>() {
+            return Err(Error::LabelNotInteger { path, row, value });
+        }
+        let Some(names) = &self.names else {
+            return Err(Error::ClassNamesNeeded {
                 path,
                 row,
                 label: clean(label),
-                hint: clean(&hint),
-            })
+            });
         };
-        labels.iter().enumerate().map(decode).collect()
-    }
-}
-
-/// Collects the distinct names among labels; sorted, as in scikit-learn, they are the classes.
-pub(crate) struct NameCollector {
-    names: BTreeSet<String>,
-    classes: usize,
-}
-
-impl NameCollector {
-    pub(crate) fn new(classes: usize) -> Self {
-        Self {
-            names: BTreeSet::new(),
-            classes,
-        }
-    }
-
-    /// Adds labels; false once there are more names than classes.
-    pub(crate) fn add(&mut self, labels: &[String]) -> bool {
-        for label in labels {
-            if !self.names.contains(label) {
-                self.names.insert(label.clone());
-                if self.names.len() > self.classes {
-                    return false;
-                }
-            }
-        }
-        true
-    }
-
-    /// The names. There must be one per class: otherwise it is not known which column each belongs to.
-    pub(crate) fn finish(self, path: &Path) -> Result<Vec<String>> {
-        if self.names.len() == self.classes {
-            return Ok(self.names.into_iter().collect());
-        }
-        Err(Error::ClassNamesNeeded {
-            path: path.to_path_buf(),
-            found: self.names.len(),
-            classes: self.classes,
+        let hint = nearest(label, names.keys().map(String::as_str))
+            .map_or(String::new(), |n| format!("; did you mean `{n}`?"));
+        Err(Error::UnknownLabel {
+            path,
+            row,
+            label: clean(label),
+            hint: clean(&hint),
         })
     }
-}
-
-/// Whether labels that are text are names. If one of them is a number, all are taken for indices.
-pub(crate) fn are_names(labels: &[String]) -> bool {
-    let is_number = |label: &String| label.trim().parse::<f64>().is_ok();
-    !labels.iter().any(is_number)
 }
 
 fn parse_integer(text: &str) -> Option<i64> {
@@ -247,21 +233,32 @@ mod tests {
     }
 
     #[test]
-    fn names_are_numbered_in_sorted_order_if_all_are_seen() {
-        let mut all = NameCollector::new(2);
-        assert!(all.add(&["b".into(), "a".into(), "b".into()]));
-        assert_eq!(all.finish(Path::new("f")).unwrap(), ["a", "b"]);
+    fn names_without_a_list_of_classes_are_refused() {
+        let error = decode(&[2], ElementType::Text, texts(&["1", "cat"])).unwrap_err();
+        assert!(matches!(error, Error::ClassNamesNeeded { row: 11, .. }));
+        assert!(error.to_string().contains("--class-names"), "{error}");
+    }
 
-        let mut more = NameCollector::new(2);
-        assert!(!more.add(&["b".into(), "a".into(), "c".into()]));
-        let error = more.finish(Path::new("f")).unwrap_err();
-        assert!(matches!(
-            error,
-            Error::ClassNamesNeeded {
-                found: 3,
-                classes: 2,
-                ..
-            }
-        ));
+    #[test]
+    fn names_that_are_numbers_are_looked_up_as_such() {
+        let names = ["20".to_owned(), "10".to_owned()];
+        let decoder = LabelDecoder::new(Some(&names));
+        let path = Path::new("f");
+        let forms = [
+            Values::Int(vec![10, 20]),
+            Values::F32(vec![10.0, 20.0]),
+            texts(&["10", "20"]),
+        ];
+        for values in forms {
+            let array = AnyArray::vector(ElementType::I64, values);
+            assert_eq!(decoder.decode(path, array, 0).unwrap(), [1, 0]);
+        }
+        // An index would be taken for another class.
+        let array = AnyArray::vector(ElementType::I64, Values::Int(vec![1]));
+        let error = decoder.decode(path, array, 0).unwrap_err();
+        assert!(
+            matches!(error, Error::UnknownLabel { row: 0, .. }),
+            "{error}"
+        );
     }
 }

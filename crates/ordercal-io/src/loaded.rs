@@ -14,6 +14,7 @@ use crate::row_chunk::{RowChunk, ScoreMatrix};
 pub struct LoadedData {
     rows: RowChunk,
     class_names: Option<Vec<String>>,
+    ignored: Vec<String>,
 }
 
 impl LoadedData {
@@ -22,7 +23,6 @@ impl LoadedData {
     /// # Errors
     /// If the file cannot be read, or does not hold what is asked for.
     pub fn read(data: &DataRef, options: ReadOptions) -> Result<Self> {
-        let options = options.with_chunk_rows(usize::MAX);
         Self::collect(RowReader::open(data, options)?)
     }
 
@@ -31,14 +31,22 @@ impl LoadedData {
     /// # Errors
     /// If a file cannot be read, or the two do not fit together.
     pub fn read_pair(scores: &Path, labels: &Path, options: ReadOptions) -> Result<Self> {
-        let options = options.with_chunk_rows(usize::MAX);
         Self::collect(RowReader::open_pair(scores, labels, options)?)
     }
 
-    fn collect(reader: RowReader) -> Result<Self> {
+    /// Reads all rows that a reader has left.
+    ///
+    /// # Errors
+    /// If there are none, or the file cannot be read.
+    pub fn collect(reader: RowReader) -> Result<Self> {
         let class_names = reader.class_names().map(<[String]>::to_vec);
+        let ignored = reader.ignored().to_vec();
         let rows = reader.collect_rows()?;
-        Ok(Self { rows, class_names })
+        Ok(Self {
+            rows,
+            class_names,
+            ignored,
+        })
     }
 
     /// N, the number of rows.
@@ -84,6 +92,11 @@ impl LoadedData {
     /// The names of the classes, if they are known.
     pub fn class_names(&self) -> Option<&[String]> {
         self.class_names.as_deref()
+    }
+
+    /// Columns or arrays that were not read although their names look like labels or weights.
+    pub fn ignored(&self) -> &[String] {
+        &self.ignored
     }
 
     /// The scores, checked.

@@ -2,8 +2,8 @@
 //!
 //! The tensors are the model's arrays. The header's metadata has the rest: `format`, `version`, `classes` and `checksum`
 //! as text, and as JSON `method` (with its hyperparameters), `model` (all settings that are not arrays), `report` and,
-//! if they are known, `kind` (of the scores it was fitted to), `class_names` and `class_type` (what the names are, if not
-//! text). Keys are sorted and there is no time stamp, so that the same fit gives the same bytes.
+//! if they are known, `kind` (of the scores it was fitted to), `class_names`, `class_type` (what the names are, if not
+//! text) and `data` (a hash of the rows it was fitted to). Keys are sorted and there is no time stamp, so that the same fit gives the same bytes.
 //!
 //! The checksum is the SHA-256 of the whole file with zeros in the checksum's own place. Version 1 of the format
 //! had neither checksum nor kind; its files are still read.
@@ -13,7 +13,7 @@ use std::path::Path;
 use ::safetensors::SafeTensors;
 use ::safetensors::tensor::{Dtype, TensorView};
 use ordercal::models::{ModelParts, TensorValues};
-use ordercal::{FitReport, Method, Model, ScoreKind};
+use ordercal::{Fingerprint, FitReport, Method, Model, ScoreKind};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -88,6 +88,8 @@ pub struct SavedModel {
     pub class_type: ClassType,
     /// What the scores were that it was fitted to; `None` in older files.
     pub kind: Option<ScoreKind>,
+    /// A hash of the rows that it was fitted to; `None` in older files.
+    pub data: Option<Fingerprint>,
 }
 
 impl SavedModel {
@@ -100,6 +102,16 @@ impl SavedModel {
             class_names: None,
             class_type: ClassType::Text,
             kind: None,
+            data: None,
+        }
+    }
+
+    /// Adds a hash of the rows, by which an evaluation on the same rows is noticed.
+    #[must_use]
+    pub fn with_data(self, data: Fingerprint) -> Self {
+        Self {
+            data: Some(data),
+            ..self
         }
     }
 
@@ -163,6 +175,9 @@ impl SavedModel {
         if let Some(kind) = self.kind {
             say("kind", to_json(&kind));
         }
+        if let Some(data) = self.data {
+            say("data", data.to_string());
+        }
         say("checksum", "0".repeat(DIGITS));
         let mut header = Map::new();
         header.insert("__metadata__".to_owned(), metadata.into());
@@ -192,7 +207,11 @@ impl SavedModel {
     /// If the file cannot be read, is damaged, holds no model, or one from a newer version.
     pub fn load(path: &Path) -> Result<Self> {
         // This checks the sizes in the header against the size of the file before memory is allocated.
-        Safetensors::open(path)?;
+        Safetensors::open(path).map_err(|error| match error {
+            // Any other file seems to begin with a header of absurd length.
+            Error::Malformed { path, .. } => Error::NotAModel { path },
+            error => error,
+        })?;
         let bytes = std::fs::read(path).map_err(|e| Error::io(path, "read", e))?;
         Self::from_bytes(&bytes, path)
     }
@@ -279,8 +298,13 @@ impl SavedModel {
             Some(text) => Some(from_json("kind", text).map_err(damaged)?),
             None => None,
         };
+        let data = match metadata.get("data") {
+            Some(text) => Some(text.parse().map_err(|e| damaged(format!("{e}")))?),
+            None => None,
+        };
         Ok(Self {
             model,
+            data,
             method: from_json("method", get("method")?).map_err(damaged)?,
             report: from_json("report", get("report")?).map_err(damaged)?,
             class_names,

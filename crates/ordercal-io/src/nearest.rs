@@ -1,7 +1,7 @@
 //! Suggestions for mistyped names.
 
 /// The candidate with the smallest edit distance to `wanted`; `None` if that is above 2 and above a third of the
-/// candidate's length, where a suggestion would not be plausible.
+/// candidate's length, or as many as there are letters, where a suggestion would not be plausible.
 ///
 /// ```
 /// let splits = ["calib", "test"];
@@ -10,7 +10,10 @@
 pub fn nearest<'a>(wanted: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .map(|candidate| (edits(wanted, candidate), candidate))
-        .filter(|(edits, candidate)| *edits <= (candidate.chars().count() / 3).max(2))
+        .filter(|(edits, candidate)| {
+            let (length, typed) = (candidate.chars().count(), wanted.chars().count());
+            *edits <= (length / 3).max(2) && *edits < length.max(typed)
+        })
         .min_by_key(|(edits, _)| *edits)
         .map(|(_, candidate)| candidate)
 }
@@ -46,6 +49,9 @@ mod tests {
         assert_eq!(nearest("tests", names.into_iter()), Some("test"));
         assert_eq!(nearest("valdiation", names.into_iter()), Some("validation"));
         assert_eq!(nearest("something", names.into_iter()), None);
+        // No letter in common.
+        assert_eq!(nearest("zz", ["ks", "ece"].into_iter()), None);
+        assert_eq!(nearest("kx", ["ks", "ece"].into_iter()), Some("ks"));
         assert_eq!(edits("kitten", "sitting"), 3);
     }
 }

@@ -51,11 +51,13 @@ fn builder(path: &Path) -> Result<Builder> {
 }
 
 fn project(path: &Path, builder: Builder, columns: Vec<usize>) -> Result<(SchemaRef, Batches)> {
+    let metadata = builder.schema().metadata().clone();
     let mask = ProjectionMask::roots(builder.parquet_schema(), columns);
     let builder = builder.with_projection(mask).with_batch_size(BATCH_ROWS);
     let reader = guarded(path, Format::Parquet, || builder.build())?;
     let schema = arrow_array::RecordBatchReader::schema(&reader);
-    Ok((schema, Box::new(reader)))
+    let schema = schema.as_ref().clone().with_metadata(metadata);
+    Ok((schema.into(), Box::new(reader)))
 }
 
 /// Opens a table of scores.
@@ -67,7 +69,12 @@ fn open(data: &DataRef, options: &ReadOptions) -> Result<Opened> {
     let rows = builder.metadata().file_metadata().num_rows();
     let rows = usize::try_from(rows).ok();
     let (schema, batches) = project(path, builder, columns.columns())?;
-    batches::open(data, options, Format::Parquet, &schema, batches, rows)
+    let opened = batches::open(data, options, Format::Parquet, &schema, batches, rows)?;
+    // The batches have only the columns that are read.
+    Ok(Opened {
+        ignored: columns.ignored,
+        ..opened
+    })
 }
 
 /// Reads the only column, or the one named `label`.

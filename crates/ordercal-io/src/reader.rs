@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use ordercal::ScoreKind;
+use ordercal::{ScoreKind, match_class_names};
 
-use crate::array::Values;
+use crate::columns;
 use crate::data_ref::DataRef;
 use crate::error::{Error, Result, clean};
-use crate::labels::{self, LabelDecoder, NameCollector};
+use crate::labels::{self, LabelDecoder};
 use crate::row_chunk::{RowChunk, ScoreMatrix};
 use crate::row_source::{self, Opened, RawRows, RowSource};
 
@@ -42,7 +42,7 @@ pub struct ReadOptions {
     pub kind: Option<ScoreKind>,
     /// What to do about labels.
     pub labels: LabelNeed,
-    /// The names of the classes, which labels may use; by default those of the file.
+    /// The names of the classes in the order of the columns; by default those of the file.
     pub class_names: Option<Vec<String>>,
     /// The most rows in a chunk; by default about 4 MB.
     pub chunk_rows: Option<usize>,
@@ -73,7 +73,7 @@ impl ReadOptions {
         }
     }
 
-    /// Gives the names of the classes.
+    /// Gives the names of the classes, in the order of the columns.
     #[must_use]
     pub fn with_class_names(self, names: impl Into<Option<Vec<String>>>) -> Self {
         Self {
@@ -115,18 +115,29 @@ pub struct RowReader {
     origin: Origin,
     options: ReadOptions,
     source: Box<dyn RowSource>,
-    /// The first rows, if they were already read to look at their labels.
-    pending: Option<RawRows>,
     kind: ScoreKind,
     classes: usize,
     rows: Option<usize>,
     has_labels: bool,
-    class_names: Option<Vec<String>>,
+    /// The names of the file's columns, in their order.
+    columns: Option<Vec<String>>,
+    /// The classes that the columns are matched to, if they stand in another order.
+    matched: Option<MatchedClasses>,
     split: Option<String>,
+    ignored: Vec<String>,
     decoder: LabelDecoder,
     chunk_rows: usize,
     next_row: usize,
     failed: bool,
+}
+
+/// Classes in another order than that of the columns.
+struct MatchedClasses {
+    names: Vec<String>,
+    /// For each class its column.
+    columns: Vec<usize>,
+    /// For each column its class.
+    classes: Vec<i64>,
 }
 
 /// About 4 MB of 32-bit floats.
@@ -162,10 +173,11 @@ impl RowReader {
             classes: opened.classes,
             rows: opened.rows,
             has_labels: opened.has_labels,
-            class_names: options.class_names.clone().or(opened.class_names),
+            columns: None,
+            matched: None,
             split: opened.split,
+            ignored: opened.ignored,
             source: opened.source,
-            pending: None,
             decoder: LabelDecoder::new(None),
             chunk_rows: options
                 .chunk_rows
@@ -175,47 +187,66 @@ impl RowReader {
             origin,
             options,
         };
-        match &reader.class_names {
-            Some(names) if names.len() != reader.classes => {
+        let path = || reader.path().to_path_buf();
+        let names = match (opened.class_names, reader.options.class_names.clone()) {
+            (Some(found), Some(given)) if found != given => {
+                return Err(Error::OtherClassNames {
+                    path: path(),
+                    found: columns::show(&found),
+                    given: columns::show(&given),
+                });
+            }
+            (found, given) => found.or(given),
+        };
+        if let Some(names) = &names {
+            if names.len() != reader.classes {
                 return Err(Error::ClassNameCount {
-                    path: reader.path().to_path_buf(),
+                    path: path(),
                     found: names.len(),
                     classes: reader.classes,
                 });
             }
-            Some(names) => check_distinct(reader.path(), names)?,
-            None => reader.learn_names()?,
+            check_distinct(reader.path(), names)?;
         }
-        reader.decoder = LabelDecoder::new(reader.class_names.as_deref());
+        reader.decoder = LabelDecoder::new(names.as_deref());
+        reader.columns = names;
         Ok(reader)
     }
 
-    /// If the first labels are names, reads all labels once to learn the names of the classes.
-    fn learn_names(&mut self) -> Result<()> {
-        if !self.has_labels {
-            return Ok(());
+    /// Matches the columns to known classes, such as those of a model: by name if the file or the options name the
+    /// columns, so that rows come in the order of `known`; otherwise by position. `owner` says whose classes these are.
+    ///
+    /// # Errors
+    /// If the columns have other names, or another number of them.
+    pub fn match_classes(&mut self, known: &[String], owner: &'static str) -> Result<()> {
+        let locate = |source| Error::Data {
+            path: self.path().to_path_buf(),
+            split: self.split.clone(),
+            source,
+        };
+        if known.len() != self.classes {
+            return Err(locate(ordercal::Error::WrongClasses {
+                expected: known.len(),
+                found: self.classes,
+            }));
         }
-        let Some(rows) = self.source.next_rows(self.chunk_rows)? else {
+        let Some(names) = &self.columns else {
+            self.decoder = LabelDecoder::new(Some(known));
+            self.columns = Some(known.to_vec());
             return Ok(());
         };
-        let names = match rows.labels.as_ref().map(|labels| &labels.values) {
-            Some(Values::Text(first)) => labels::are_names(first),
-            _ => false,
-        };
-        self.pending = Some(rows);
-        if !names {
-            return Ok(());
-        }
-        let mut collector = NameCollector::new(self.classes);
-        let mut again = open_origin(&self.origin, &self.options)?.source;
-        while let Some(rows) = again.next_rows(self.chunk_rows)? {
-            if let Some(Values::Text(labels)) = rows.labels.map(|labels| labels.values)
-                && !collector.add(&labels)
-            {
-                break;
+        let order = match_class_names(names, known, owner).map_err(locate)?;
+        self.matched = order.map(|columns| {
+            let mut classes = vec![0; columns.len()];
+            for (class, &column) in columns.iter().enumerate() {
+                classes[column] = class as i64;
             }
-        }
-        self.class_names = Some(collector.finish(self.labels_path())?);
+            MatchedClasses {
+                names: known.to_vec(),
+                columns,
+                classes,
+            }
+        });
         Ok(())
     }
 
@@ -271,9 +302,16 @@ impl RowReader {
         self.has_labels
     }
 
-    /// The names of the classes: those of the options, of the file, or of the labels.
+    /// The names of the classes in the order of the rows' scores: those of the file, of the options, or those that
+    /// the columns were [matched](Self::match_classes) to.
     pub fn class_names(&self) -> Option<&[String]> {
-        self.class_names.as_deref()
+        let matched = self.matched.as_ref().map(|matched| &matched.names);
+        matched.or(self.columns.as_ref()).map(Vec::as_slice)
+    }
+
+    /// Columns or arrays that are not read although their names look like labels or weights.
+    pub fn ignored(&self) -> &[String] {
+        &self.ignored
     }
 
     /// The split that is read, if the file has splits.
@@ -287,38 +325,41 @@ impl RowReader {
         let labels = rows
             .labels
             .map(|labels| self.decoder.decode(self.labels_path(), labels, first_row));
+        let mut labels = labels.transpose()?;
+        let mut scores = rows.scores;
+        if let Some(matched) = &self.matched {
+            scores = scores.with_columns(&matched.columns);
+            // A label that is no class stays as it is; the dataset refuses it.
+            for label in labels.iter_mut().flatten() {
+                let column = usize::try_from(*label).unwrap_or(usize::MAX);
+                *label = matched.classes.get(column).copied().unwrap_or(*label);
+            }
+        }
         Ok(RowChunk {
             path: self.path().to_path_buf(),
             labels_path: self.labels_path().to_path_buf(),
             split: self.split.clone(),
             kind: self.kind,
             first_row,
-            scores: ScoreMatrix::from_array(rows.scores),
-            labels: labels.transpose()?,
+            scores: ScoreMatrix::from_array(scores),
+            labels,
             weights: rows.weights.map(|w| labels::to_f64(&w.values)),
         })
     }
 
     /// All remaining rows as one chunk.
     pub(crate) fn collect_rows(mut self) -> Result<RowChunk> {
-        let Some(mut all) = self.next_rows(usize::MAX)? else {
+        let Some(mut all) = self.source.next_rows(usize::MAX)? else {
             return Err(Error::Data {
                 path: self.path().to_path_buf(),
                 split: self.split.clone(),
                 source: ordercal::Error::NoRows,
             });
         };
-        while let Some(more) = self.next_rows(usize::MAX)? {
+        while let Some(more) = self.source.next_rows(usize::MAX)? {
             all.append(more);
         }
         self.decode(all)
-    }
-
-    fn next_rows(&mut self, max: usize) -> Result<Option<RawRows>> {
-        match self.pending.take() {
-            Some(rows) => Ok(Some(rows)),
-            None => self.source.next_rows(max),
-        }
     }
 }
 
@@ -330,7 +371,7 @@ impl Iterator for RowReader {
         if self.failed {
             return None;
         }
-        let rows = self.next_rows(self.chunk_rows).transpose()?;
+        let rows = self.source.next_rows(self.chunk_rows).transpose()?;
         let chunk = rows.and_then(|rows| self.decode(rows));
         self.failed = chunk.is_err();
         Some(chunk)

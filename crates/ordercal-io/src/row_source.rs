@@ -52,6 +52,8 @@ pub(crate) struct Opened {
     pub(crate) has_labels: bool,
     pub(crate) class_names: Option<Vec<String>>,
     pub(crate) split: Option<String>,
+    /// What is not read although its name looks like labels or weights.
+    pub(crate) ignored: Vec<String>,
 }
 
 /// Opens the data by the file's ending.
@@ -102,7 +104,7 @@ fn open_archive(data: &DataRef, options: &ReadOptions, file: &dyn Archive) -> Re
         _ => Ok(None),
     };
     let class_names = match pick.set.class_names {
-        Some(index) => Some(read_names(file.reader(index)?)?),
+        Some(index) => read_names(file.reader(index)?)?,
         None => file.class_names(),
     };
     let opened = open_arrays(ArraySource {
@@ -113,21 +115,29 @@ fn open_archive(data: &DataRef, options: &ReadOptions, file: &dyn Archive) -> Re
     Ok(Opened {
         kind: pick.kind,
         class_names,
+        ignored: if options.labels == LabelNeed::Ignored {
+            Vec::new()
+        } else {
+            bundle::ignored(file.entries(), &pick)
+        },
         split: pick.set.split,
         ..opened
     })
 }
 
-fn read_names(mut reader: ArrayReader) -> Result<Vec<String>> {
+/// Class names: text, or integers, which are names unless they just number the columns.
+fn read_names(mut reader: ArrayReader) -> Result<Option<Vec<String>>> {
     let path = reader.path().to_path_buf();
     let array = reader.read(usize::MAX)?;
     match array.values {
-        Values::Text(names) => Ok(names),
+        Values::Text(names) => Ok(Some(names)),
+        Values::Int(numbers) if numbers.iter().enumerate().all(|(i, &n)| n == i as i64) => Ok(None),
+        Values::Int(numbers) => Ok(Some(numbers.iter().map(i64::to_string).collect())),
         _ => Err(Error::WrongDtype {
             path,
             array: reader.name().to_owned(),
             found: array.dtype.to_string(),
-            expected: "class names are text",
+            expected: "class names are text or integers",
         }),
     }
 }
@@ -162,6 +172,7 @@ pub(crate) fn open_arrays(arrays: ArraySource) -> Result<Opened> {
         has_labels: arrays.labels.is_some(),
         class_names: None,
         split: None,
+        ignored: Vec::new(),
         source: Box::new(arrays),
     })
 }

@@ -8,7 +8,7 @@ use ndarray::ArrayView2;
 use ordercal::ScoreKind;
 
 use crate::atomic::AtomicFile;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, clean};
 use crate::formats::Format;
 use crate::stored_zip::StoredZip;
 
@@ -40,7 +40,7 @@ impl OutputType {
 }
 
 /// What a file of scores will hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OutputSpec {
     /// What the scores are: the name of the array or of the columns says it.
@@ -51,6 +51,8 @@ pub struct OutputSpec {
     pub rows: Option<usize>,
     /// The float type.
     pub dtype: OutputType,
+    /// The names of the classes, by which columns are called.
+    pub class_names: Option<Vec<String>>,
 }
 
 impl OutputSpec {
@@ -61,6 +63,16 @@ impl OutputSpec {
             classes,
             rows: None,
             dtype: OutputType::F32,
+            class_names: None,
+        }
+    }
+
+    /// Adds the names of the classes, one per column.
+    #[must_use]
+    pub fn with_class_names(self, class_names: Option<Vec<String>>) -> Self {
+        Self {
+            class_names,
+            ..self
         }
     }
 
@@ -88,10 +100,20 @@ impl OutputSpec {
         }
     }
 
-    /// The names of columns of such scores.
+    /// The names of columns of such scores: `prob_cat` where classes have names, `prob_0` elsewhere. Names that are
+    /// numbers would be read back as positions, so positions are written instead.
     pub(crate) fn column_names(&self) -> Vec<String> {
-        let name = self.array_name().trim_end_matches('s');
-        (0..self.classes).map(|k| format!("{name}_{k}")).collect()
+        let prefix = self.array_name().trim_end_matches('s');
+        let is_number = |name: &String| name.parse::<usize>().is_ok();
+        match &self.class_names {
+            Some(names) if !names.iter().all(is_number) => {
+                let names = names.iter();
+                names
+                    .map(|name| format!("{prefix}_{}", clean(name)))
+                    .collect()
+            }
+            _ => (0..self.classes).map(|k| format!("{prefix}_{k}")).collect(),
+        }
     }
 }
 
@@ -328,7 +350,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let spec = OutputSpec::new(ScoreKind::Probs, 2);
         for name in ["a.npy", "a.npz", "a.safetensors"] {
-            let error = ScoreWriter::create(&dir.path().join(name), spec);
+            let error = ScoreWriter::create(&dir.path().join(name), spec.clone());
             assert!(
                 matches!(error.err(), Some(Error::RowCountNeeded { .. })),
                 "{name}"

@@ -4,10 +4,17 @@ mod common;
 
 use common::{Expected, fixture};
 use ordercal::ScoreKind;
-use ordercal_io::{DataRef, LabelNeed, LoadedData, ReadOptions, inspect, load, load_pair};
+use ordercal_io::{
+    DataRef, Error, LabelNeed, LoadedData, ReadOptions, RowReader, inspect, load, load_pair,
+};
+
+/// The names of the classes, where labels are names and nothing in the file says which is which.
+fn named() -> ReadOptions {
+    ReadOptions::default().with_class_names(["ape", "bee", "cat", "dog"].map(String::from).to_vec())
+}
 
 fn read(name: &str) -> LoadedData {
-    load(&DataRef::parse(fixture(name)), None).unwrap_or_else(|e| panic!("{e}"))
+    LoadedData::read(&DataRef::parse(fixture(name)), named()).unwrap_or_else(|e| panic!("{e}"))
 }
 
 #[test]
@@ -53,10 +60,15 @@ fn labels_of_every_form() {
         "names_big",
     ] {
         let labels = fixture(&format!("labels_{form}.npy"));
-        let data = load_pair(&fixture("fine_f4.npy"), &labels, None).unwrap();
+        let data = LoadedData::read_pair(&fixture("fine_f4.npy"), &labels, named()).unwrap();
         fine.check(form, &data);
-        let named = form.starts_with("names");
-        assert_eq!(data.class_names().is_some(), named, "{form}");
+        if form.starts_with("names") {
+            let error = load_pair(&fixture("fine_f4.npy"), &labels, None).unwrap_err();
+            assert!(
+                matches!(error, Error::ClassNamesNeeded { row: 0, .. }),
+                "{form}: {error}"
+            );
+        }
     }
     // Labels from a table, scores from an array, and the other way round.
     for labels in [
@@ -67,8 +79,8 @@ fn labels_of_every_form() {
         #[cfg(feature = "parquet")]
         "fine_stream.arrow",
     ] {
-        let data = load_pair(&fixture("fine_f4.npy"), &fixture(labels), None).unwrap();
-        fine.check(labels, &data);
+        let data = LoadedData::read_pair(&fixture("fine_f4.npy"), &fixture(labels), named());
+        fine.check(labels, &data.unwrap());
     }
     let data = load_pair(&fixture("fine.csv"), &fixture("labels_u1.npy"), None).unwrap();
     fine.check("csv with npy labels", &data);
@@ -146,6 +158,24 @@ fn arrow_files_streams_and_feather() {
         fine.check(name, &data);
         assert!(data.weights().is_some(), "{name}");
     }
+}
+
+#[test]
+#[cfg(feature = "parquet")]
+fn categories_of_pandas_are_classes_in_their_declared_order() {
+    let fine = Expected::read("fine");
+    let names = ["ape", "bee", "cat", "dog"].map(String::from);
+    for name in ["categories.parquet", "categories.feather"] {
+        let data = DataRef::new(fixture(name));
+        let mut reader = RowReader::open(&data, ReadOptions::default()).unwrap();
+        assert_eq!(reader.class_names().unwrap(), ["dog", "cat", "ape", "bee"]);
+        reader.match_classes(&names, "the model").unwrap();
+        fine.check(name, &LoadedData::collect(reader).unwrap());
+    }
+    // Any other dictionary may be in the order of the rows.
+    let other = DataRef::new(fixture("fine_fixed_names.parquet"));
+    let error = load(&other, None).unwrap_err();
+    assert!(matches!(error, Error::ClassNamesNeeded { .. }), "{error}");
 }
 
 #[test]
@@ -251,6 +281,64 @@ fn given_class_names_decide_which_label_is_which() {
         .into_iter()
         .map(|l| 3 - i64::from(l));
     assert_eq!(reversed.labels().unwrap(), expected.collect::<Vec<_>>());
+}
+
+/// Two files with the same rows, the columns of the second in another order.
+fn swapped(names: [&str; 3], second: &str) -> (tempfile::TempDir, LoadedData, RowReader) {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: String| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        DataRef::new(path)
+    };
+    let [a, b, c] = names;
+    let first = format!("label,logit_{a},logit_{b},logit_{c}\n{b},1,5,2\n{a},3,1,2\n");
+    let first = load(&write("first.csv", first), None).unwrap();
+    let second = write("second.csv", second.to_owned());
+    let reader = RowReader::open(&second, ReadOptions::default()).unwrap();
+    (dir, first, reader)
+}
+
+#[test]
+fn columns_are_matched_by_name() {
+    for second in [
+        "label,logit_cat,logit_ape,logit_bee\nbee,2,1,5\nape,2,3,1\n",
+        // Labels that are numbers count the columns of their own file.
+        "label,logit_cat,logit_ape,logit_bee\n2,2,1,5\n1,2,3,1\n",
+    ] {
+        let (_dir, first, mut reader) = swapped(["ape", "bee", "cat"], second);
+        let names = first.class_names().unwrap();
+        reader.match_classes(names, "the model").unwrap();
+        assert_eq!(reader.class_names().unwrap(), names);
+        let second = LoadedData::collect(reader).unwrap();
+        assert_eq!(second.matrix(), first.matrix());
+        assert_eq!(second.labels(), first.labels());
+    }
+    let other = "label,logit_cat,logit_ape,logit_cow\ncow,2,1,5\n";
+    let (_dir, first, mut reader) = swapped(["ape", "bee", "cat"], other);
+    let error = reader.match_classes(first.class_names().unwrap(), "the model");
+    let text = error.unwrap_err().to_string();
+    assert!(
+        text.contains("second.csv") && text.contains("`cow`") && text.contains("`bee`"),
+        "{text}"
+    );
+    // Without names on one side, by position.
+    let (_dir, first, mut reader) = swapped(
+        ["ape", "bee", "cat"],
+        "label,logit_0,logit_1,logit_2\nbee,1,5,2\n",
+    );
+    reader
+        .match_classes(first.class_names().unwrap(), "the model")
+        .unwrap();
+    assert_eq!(LoadedData::collect(reader).unwrap().labels().unwrap(), [1]);
+}
+
+#[test]
+fn names_that_are_given_must_be_those_of_the_file() {
+    let names = ["dog", "cat", "bee", "ape"].map(String::from).to_vec();
+    let options = ReadOptions::default().with_class_names(names);
+    let error = LoadedData::read(&DataRef::new(fixture("fine_names.csv")), options).unwrap_err();
+    assert!(matches!(error, Error::OtherClassNames { .. }), "{error}");
 }
 
 #[test]

@@ -47,7 +47,10 @@ fn chunks_of_every_size_add_up_to_the_whole() {
     let fine = Expected::read("fine");
     for name in FINE {
         for size in [1, 3, 10, 23, 1000] {
-            let options = ReadOptions::default().with_chunk_rows(size);
+            let names = ["ape", "bee", "cat", "dog"].map(String::from).to_vec();
+            let options = ReadOptions::default()
+                .with_chunk_rows(size)
+                .with_class_names(names);
             let reader = RowReader::open(&DataRef::parse(fixture(name)), options).unwrap();
             assert_eq!(reader.classes(), 4);
             let (mut bits, mut labels) = (Vec::new(), Vec::new());
@@ -132,6 +135,31 @@ const OUTPUTS: &[&str] = &[
 ];
 
 #[test]
+fn columns_are_called_by_the_classes() {
+    let dir = tempfile::tempdir().unwrap();
+    let tables = OUTPUTS
+        .iter()
+        .filter(|name| !name.contains("np") && !name.contains("safe"));
+    for name in tables {
+        let path = dir.path().join(name);
+        for (classes, read_back) in [(["b, \"c\"", "a"], true), (["1", "0"], false)] {
+            let classes = classes.map(String::from).to_vec();
+            let spec = OutputSpec::new(ScoreKind::Probs, 2).with_class_names(Some(classes.clone()));
+            let mut writer = ScoreWriter::create(&path, spec).unwrap();
+            writer
+                .write_f32(ndarray::array![[0.25, 0.75]].view())
+                .unwrap();
+            writer.finish().unwrap();
+            let back = load(&DataRef::new(&path), None).unwrap();
+            // Names that are numbers would be taken for positions.
+            let expected = read_back.then_some(classes.as_slice());
+            assert_eq!(back.class_names(), expected, "{name}");
+            assert_eq!(back.scores().unwrap().row(0)[0], 0.25_f32.ln(), "{name}");
+        }
+    }
+}
+
+#[test]
 fn what_is_written_is_read_back_bit_for_bit() {
     let dir = tempfile::tempdir().unwrap();
     let values = Array2::from_shape_fn((37, 3), |(i, j)| {
@@ -141,7 +169,7 @@ fn what_is_written_is_read_back_bit_for_bit() {
     for name in OUTPUTS {
         let path = dir.path().join(name);
         let spec = OutputSpec::new(ScoreKind::Logits, 3).with_rows(37);
-        let mut writer = ScoreWriter::create(&path, spec).unwrap();
+        let mut writer = ScoreWriter::create(&path, spec.clone()).unwrap();
         writer.write_f32(narrow.slice(s![..20, ..])).unwrap();
         writer.write_f32(narrow.slice(s![20.., ..])).unwrap();
         writer.finish().unwrap();

@@ -8,7 +8,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[non_exhaustive]
 pub enum Error {
     /// A PNG would have no pixels, or too many.
-    #[error("a figure cannot be rendered at the scale {scale}")]
+    #[error(
+        "the scale {scale:?} is out of range: it must be above 0, and the PNG have at most 64 million pixels"
+    )]
     Scale {
         /// The scale.
         scale: f64,

@@ -1,13 +1,15 @@
-//! Warnings about data and models that are valid but probably not what was meant.
+//! Warnings about data, fits and evaluations that are valid but probably not what was meant.
+//!
+//! The tool prints them as `warning: …`, and Python issues them as `UserWarning`.
 //!
 //! ```
 //! use ndarray::array;
-//! use ordercal::diagnose::{Warning, check_data};
+//! use ordercal::diagnose::{RowChecks, Warning};
 //! use ordercal::{Dataset, ScoreKind, Scores};
 //!
 //! // Probabilities that were passed as logits.
 //! let scores = Scores::new(ScoreKind::Logits, array![[0.9_f32, 0.1], [0.3, 0.7]])?;
-//! let warnings = check_data(&Dataset::new(scores, &[0, 1])?);
+//! let warnings = RowChecks::of(&Dataset::new(scores, &[0, 1])?).before_fit();
 //! assert_eq!(warnings[0], Warning::LookLikeProbabilities);
 //! assert!(warnings[0].to_string().contains("look like probabilities"));
 //! # Ok::<(), ordercal::Error>(())
@@ -15,27 +17,50 @@
 
 use std::fmt;
 
-use crate::data::{Dataset, ScoreKind, Scores};
+use rayon::prelude::*;
+
+use crate::data::{Dataset, Fingerprint, NORMALISATION_TOLERANCE, ScoreKind, Scores};
 use crate::methods::FitReport;
 use crate::models::Model;
+use crate::rank::argmax;
 
 /// How many rows per class a fit should have.
 const ROWS_PER_CLASS: usize = 10;
-/// How far the sum of a row may be from 1 for the row to look like probabilities.
-const SUM_TOLERANCE: f64 = 1e-2;
+/// How many rows a fit or an evaluation should have at least.
+const LEAST_ROWS: usize = 50;
+/// Classes that a warning names; of more it gives the number only.
+const NAMED: usize = 5;
 
 /// Something that deserves a second look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Warning {
     /// Every row of the logits is a probability distribution.
     LookLikeProbabilities,
+    /// Every logit is between 0 and 1.
+    WithinUnitInterval,
+    /// The accuracy is below that of guessing.
+    BelowChance {
+        /// The share of rows whose largest score is the label's.
+        accuracy: f64,
+        /// 1/K.
+        chance: f64,
+        /// What would have to be added to every label, and the accuracy then, if that is better than guessing.
+        shifted: Option<(i8, f64)>,
+    },
     /// Some classes are never the label.
     ClassesWithoutRows {
+        /// Which; the first few.
+        first: Vec<usize>,
         /// How many.
         missing: usize,
         /// K.
         classes: usize,
+    },
+    /// So few rows that chance dominates.
+    TooFewRows {
+        /// N.
+        rows: usize,
     },
     /// Fewer than 10 rows per class.
     FewRows {
@@ -43,6 +68,18 @@ pub enum Warning {
         rows: usize,
         /// K.
         classes: usize,
+    },
+    /// The rows of an evaluation are those of the fit.
+    SameRows,
+    /// A column or array that looks like labels or weights and is not read.
+    Ignored {
+        /// Its name.
+        name: String,
+    },
+    /// A fit after which the NLL is what it was.
+    ChangesNothing {
+        /// The NLL.
+        nll: f64,
     },
     /// A model that does not promise to keep the ranking of every row.
     MayChangePredictions,
@@ -54,55 +91,244 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::LookLikeProbabilities => f.write_str(
-                "the logits look like probabilities; if they are, give the kind `probs`",
+                "the logits look like probabilities (every row is within [0, 1] and sums to 1); if they are, say so: \
+                 --kind probs, or kind=\"probs\" in Python",
             ),
-            Self::ClassesWithoutRows { missing, classes } => {
-                write!(f, "{missing} of {classes} classes are never the label")
+            Self::WithinUnitInterval => f.write_str(
+                "every logit is between 0 and 1, as the outputs of sigmoids are; if they are such, give \
+                 log(p / (1 - p)) instead",
+            ),
+            Self::BelowChance {
+                accuracy,
+                chance,
+                shifted,
+            } => {
+                let percent = |share: f64| format!("{:.1}%", 100.0 * share);
+                let (accuracy, chance) = (percent(*accuracy), percent(*chance));
+                write!(f, "the accuracy is {accuracy}, below the {chance} of guessing")?;
+                match shifted {
+                    Some((by, then)) => write!(
+                        f,
+                        ", and {} with {by:+} added to every label: are the labels shifted by one?",
+                        percent(*then)
+                    ),
+                    None => f.write_str(
+                        ": are the labels shifted by one, or the columns in another order?",
+                    ),
+                }
+            }
+            Self::ClassesWithoutRows {
+                first,
+                missing,
+                classes,
+            } => {
+                if *missing > first.len() {
+                    return write!(f, "{missing} of {classes} classes are never the label");
+                }
+                let first: Vec<String> = first.iter().map(usize::to_string).collect();
+                let (word, verb) = if *missing == 1 {
+                    ("class", "is")
+                } else {
+                    ("classes", "are")
+                };
+                write!(f, "{word} {} {verb} never the label", first.join(", "))
+            }
+            Self::TooFewRows { rows } => {
+                let word = if *rows == 1 { "row" } else { "rows" };
+                write!(
+                    f,
+                    "only {rows} {word}: below {LEAST_ROWS}, what is learned or measured is mostly chance"
+                )
             }
             Self::FewRows { rows, classes } => write!(
                 f,
                 "only {rows} rows for {classes} classes: prefer a method with few parameters, such as ts"
             ),
+            Self::SameRows => f.write_str(
+                "the model was fitted on these very rows, so its metrics look better than they are; evaluate it on \
+                 other rows",
+            ),
+            Self::Ignored { name } => write!(
+                f,
+                "`{name}` is not read: weights are called `weight` or `weights`, and labels `label` or `labels`"
+            ),
+            Self::ChangesNothing { nll } => write!(
+                f,
+                "the fit changed nothing: the NLL stays {nll:.4}; the scores may be calibrated already"
+            ),
             Self::MayChangePredictions => {
                 f.write_str("it may change predictions; use KEY+order for a method that cannot")
             }
             Self::WorseThanUncalibrated => {
-                f.write_str("its NLL on the calibration rows is higher than before the fit")
+                f.write_str("the NLL on the calibration rows is higher than before the fit")
             }
         }
     }
 }
 
-/// Warnings about scores.
-pub fn check_scores(scores: &Scores<'_>) -> Vec<Warning> {
-    let is_distribution = |row: usize| {
-        let row = scores.row(row);
-        let sum: f64 = row.iter().map(|&s| f64::from(s)).sum();
-        row.iter().all(|s| (0.0..=1.0).contains(s)) && (sum - 1.0).abs() < SUM_TOLERANCE
-    };
-    if scores.kind() == ScoreKind::Logits && (0..scores.rows()).all(is_distribution) {
-        vec![Warning::LookLikeProbabilities]
-    } else {
-        Vec::new()
+/// What was seen in rows, which may come in chunks; the warnings follow from it.
+#[derive(Debug, Clone)]
+pub struct RowChecks {
+    rows: usize,
+    /// Whether scores are logits, all of them within [0, 1].
+    unit: bool,
+    /// Whether also every row sums to 1.
+    distributions: bool,
+    /// Rows whose prediction is the label minus 1, the label, the label plus 1.
+    hits: [usize; 3],
+    seen: Vec<bool>,
+    fingerprint: Fingerprint,
+}
+
+impl RowChecks {
+    /// No rows yet.
+    pub fn new(classes: usize) -> Self {
+        Self {
+            rows: 0,
+            unit: true,
+            distributions: true,
+            hits: [0; 3],
+            seen: vec![false; classes],
+            fingerprint: Fingerprint::default(),
+        }
+    }
+
+    /// The checks of a whole dataset.
+    pub fn of(data: &Dataset<'_>) -> Self {
+        let mut checks = Self::new(data.classes());
+        checks.add(data);
+        checks
+    }
+
+    /// Adds rows.
+    ///
+    /// # Panics
+    /// If they have more classes than there are.
+    pub fn add(&mut self, data: &Dataset<'_>) {
+        self.rows += data.rows();
+        for &label in data.labels() {
+            self.seen[label as usize] = true;
+        }
+        self.fingerprint.add(data.fingerprint());
+        self.unit = self.unit && within_unit_interval(data.scores());
+        self.distributions = self.unit && self.distributions && sum_to_one(data.scores());
+        let rows = data.scores().as_slice().par_chunks(data.classes());
+        let counts = rows
+            .zip(data.labels())
+            .with_min_len(256)
+            .map(|(scores, &label)| {
+                let difference = argmax(scores) as i64 - i64::from(label);
+                [-1, 0, 1].map(|shift| usize::from(difference == shift))
+            });
+        let add = |a: [usize; 3], b: [usize; 3]| [a[0] + b[0], a[1] + b[1], a[2] + b[2]];
+        self.hits = add(self.hits, counts.reduce(|| [0; 3], add));
+    }
+
+    /// The hash of the rows.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
+    }
+
+    /// What to say before a model is fitted to the rows.
+    pub fn before_fit(&self) -> Vec<Warning> {
+        let mut warnings = self.about_both();
+        let missing: Vec<usize> = (0..self.seen.len()).filter(|&k| !self.seen[k]).collect();
+        if !missing.is_empty() {
+            warnings.push(Warning::ClassesWithoutRows {
+                missing: missing.len(),
+                first: missing.into_iter().take(NAMED).collect(),
+                classes: self.seen.len(),
+            });
+        }
+        warnings
+    }
+
+    /// What to say about an evaluation on the rows of models that were fitted on other rows, it is hoped.
+    pub fn evaluation(&self, fitted_on: &[Fingerprint]) -> Vec<Warning> {
+        let mut warnings = self.about_both();
+        if fitted_on.contains(&self.fingerprint) {
+            warnings.push(Warning::SameRows);
+        }
+        warnings
+    }
+
+    /// All that there is to say about the rows themselves.
+    pub fn all(&self) -> Vec<Warning> {
+        let mut warnings = self.before_fit();
+        let (rows, classes) = (self.rows, self.seen.len());
+        if (LEAST_ROWS..ROWS_PER_CLASS * classes).contains(&rows) {
+            warnings.push(Warning::FewRows { rows, classes });
+        }
+        warnings
+    }
+
+    fn about_both(&self) -> Vec<Warning> {
+        let mut warnings = Vec::new();
+        if self.distributions {
+            warnings.push(Warning::LookLikeProbabilities);
+        } else if self.unit {
+            warnings.push(Warning::WithinUnitInterval);
+        }
+        warnings.extend(self.below_chance());
+        if self.rows < LEAST_ROWS {
+            warnings.push(Warning::TooFewRows { rows: self.rows });
+        }
+        warnings
+    }
+
+    /// Fewer hits than guessing has, by more than chance explains (two standard errors) or with a shift that explains
+    /// at least half of the rows.
+    fn below_chance(&self) -> Option<Warning> {
+        let (rows, chance) = (self.rows as f64, 1.0 / self.seen.len() as f64);
+        let [down, hits, up] = self.hits.map(|count| count as f64);
+        let expected = rows * chance;
+        let (by, best) = if down > up { (-1, down) } else { (1, up) };
+        let few = hits < expected - 2.0 * (expected * (1.0 - chance)).sqrt();
+        if hits >= expected || !(few || best >= rows / 2.0) {
+            return None;
+        }
+        // With two classes, the other class is always the neighbour.
+        let explains = best > 2.0 * expected && self.seen.len() > 2;
+        Some(Warning::BelowChance {
+            accuracy: hits / rows,
+            chance,
+            shifted: explains.then_some((by, best / rows)),
+        })
     }
 }
 
-/// Warnings about scores with labels.
-pub fn check_data(data: &Dataset<'_>) -> Vec<Warning> {
-    let mut warnings = check_scores(data.scores());
-    let (rows, classes) = (data.rows(), data.classes());
-    let mut seen = vec![false; classes];
-    for &label in data.labels() {
-        seen[label as usize] = true;
+fn within_unit_interval(scores: &Scores<'_>) -> bool {
+    let unit = |score: &f32| (0.0..=1.0).contains(score);
+    scores.kind() == ScoreKind::Logits && scores.as_slice().iter().all(unit)
+}
+
+fn sum_to_one(scores: &Scores<'_>) -> bool {
+    let mut rows = scores.as_slice().chunks_exact(scores.classes());
+    rows.all(|row| {
+        let sum: f64 = row.iter().map(|&score| f64::from(score)).sum();
+        (sum - 1.0).abs() <= NORMALISATION_TOLERANCE
+    })
+}
+
+/// Warnings about scores without labels.
+pub fn check_scores(scores: &Scores<'_>) -> Vec<Warning> {
+    match within_unit_interval(scores) {
+        true if sum_to_one(scores) => vec![Warning::LookLikeProbabilities],
+        true => vec![Warning::WithinUnitInterval],
+        false => Vec::new(),
     }
-    let missing = seen.iter().filter(|&&seen| !seen).count();
-    if missing > 0 {
-        warnings.push(Warning::ClassesWithoutRows { missing, classes });
+}
+
+/// Warnings about what a fit did.
+pub fn check_report(report: &FitReport) -> Vec<Warning> {
+    let (before, after) = (report.nll_before, report.nll_after);
+    if (before - after).abs() <= 1e-9 * before.abs() {
+        vec![Warning::ChangesNothing { nll: after }]
+    } else if after > before {
+        vec![Warning::WorseThanUncalibrated]
+    } else {
+        Vec::new()
     }
-    if rows < ROWS_PER_CLASS * classes {
-        warnings.push(Warning::FewRows { rows, classes });
-    }
-    warnings
 }
 
 /// Warnings about a fitted model.
@@ -111,9 +337,7 @@ pub fn check_model(model: &Model, report: &FitReport) -> Vec<Warning> {
     if !model.order_preserving() {
         warnings.push(Warning::MayChangePredictions);
     }
-    if report.nll_after > report.nll_before {
-        warnings.push(Warning::WorseThanUncalibrated);
-    }
+    warnings.extend(check_report(report));
     warnings
 }
 
@@ -128,30 +352,122 @@ mod tests {
         Dataset::new(Scores::new(kind, scores).unwrap(), labels).unwrap()
     }
 
+    /// Rows of `classes` classes whose scores say `row % classes` and whose labels are another function of the row.
+    fn labelled(rows: usize, classes: usize, label: impl Fn(usize) -> usize) -> Dataset<'static> {
+        let scores = Array2::from_shape_fn((rows, classes), |(row, class)| {
+            if row % classes == class {
+                3.0
+            } else {
+                -1.0_f32
+            }
+        });
+        let labels: Vec<u32> = (0..rows).map(|row| label(row) as u32).collect();
+        Dataset::new(Scores::new(ScoreKind::Logits, scores).unwrap(), &labels).unwrap()
+    }
+
     #[test]
     fn each_warning_has_its_cause() {
-        let few = Warning::FewRows {
-            rows: 3,
-            classes: 2,
-        };
+        let few = Warning::TooFewRows { rows: 3 };
         let missing = Warning::ClassesWithoutRows {
+            first: vec![1],
             missing: 1,
             classes: 2,
         };
+        assert_eq!(missing.to_string(), "class 1 is never the label");
+        let checks = RowChecks::of(&data(ScoreKind::Logits, 3, &[0, 0, 0]));
+        let probabilities = Warning::LookLikeProbabilities;
         assert_eq!(
-            check_data(&data(ScoreKind::Logits, 3, &[0, 0, 0])),
-            [Warning::LookLikeProbabilities, missing, few]
+            checks.before_fit(),
+            [probabilities.clone(), few.clone(), missing]
         );
-        let labels: Vec<u32> = (0..20).map(|row| row % 2).collect();
-        let fine = data(ScoreKind::Probs, 20, &labels);
-        assert_eq!(check_data(&fine), []);
+        assert_eq!(checks.evaluation(&[]), [probabilities, few]);
+        let labels: Vec<u32> = (0..60).map(|row| row % 2).collect();
+        let fine = data(ScoreKind::Probs, 60, &labels);
+        assert_eq!(RowChecks::of(&fine).all(), []);
         for (key, expected) in [("ts", &[][..]), ("vs", &[Warning::MayChangePredictions])] {
             let fitted = Method::from_key(key).unwrap().fit(&fine).unwrap();
             assert_eq!(check_model(&fitted.model, &fitted.report), expected);
-            let mut worse = fitted.report;
-            worse.nll_after = worse.nll_before + 1.0;
-            let warnings = check_model(&fitted.model, &worse);
+            let mut report = fitted.report;
+            report.nll_after = report.nll_before + 1.0;
+            let warnings = check_model(&fitted.model, &report);
             assert_eq!(warnings.last(), Some(&Warning::WorseThanUncalibrated));
+            report.nll_after = report.nll_before;
+            let warnings = check_model(&fitted.model, &report);
+            assert!(matches!(
+                warnings.last(),
+                Some(Warning::ChangesNothing { .. })
+            ));
         }
+        let many = labelled(99, 11, |row| row % 11);
+        let found = RowChecks::of(&many).all();
+        assert!(matches!(found[..], [Warning::FewRows { .. }]), "{found:?}");
+    }
+
+    #[test]
+    fn logits_of_sigmoids_are_noticed() {
+        let scores = Array2::from_elem((60, 3), 0.5_f32);
+        let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
+        for (kind, expected) in [
+            (ScoreKind::Logits, vec![Warning::WithinUnitInterval]),
+            (ScoreKind::Probs, Vec::new()),
+        ] {
+            let scores = match kind {
+                ScoreKind::Probs => scores.mapv(|_| 1.0 / 3.0),
+                _ => scores.clone(),
+            };
+            let scores = Scores::new(kind, scores).unwrap();
+            assert_eq!(check_scores(&scores), expected);
+            let data = Dataset::new(scores, &labels).unwrap();
+            assert_eq!(RowChecks::of(&data).all(), expected);
+        }
+    }
+
+    #[test]
+    fn shifted_labels_are_noticed() {
+        let shifted = labelled(200, 5, |row| (row % 5 + 1).min(4));
+        let found = RowChecks::of(&shifted).before_fit();
+        // One class in five is right by chance, so this is not below chance; without it, it is.
+        assert!(
+            !found
+                .iter()
+                .any(|w| matches!(w, Warning::BelowChance { .. }))
+        );
+        let shifted = labelled(200, 5, |row| (row % 5 + 1) % 5);
+        let found = RowChecks::of(&shifted).evaluation(&[]);
+        let text = found[0].to_string();
+        assert_eq!(
+            text,
+            "the accuracy is 0.0%, below the 20.0% of guessing, and 80.0% with -1 added to every label: are the \
+             labels shifted by one?"
+        );
+        // Few rows of many classes, but the shift explains them.
+        let shifted = labelled(60, 30, |row| (row % 30 + 29) % 30);
+        let found = RowChecks::of(&shifted).evaluation(&[]);
+        assert!(found[0].to_string().contains("+1 added"), "{found:?}");
+        // Two classes that are swapped.
+        let swapped = labelled(200, 2, |row| (row + 1) % 2);
+        let text = RowChecks::of(&swapped).before_fit()[0].to_string();
+        assert!(text.contains("another order"), "{text}");
+        // Chance itself is no reason for a warning.
+        let random = labelled(200, 5, |row| (row / 5) % 5);
+        assert_eq!(RowChecks::of(&random).all(), []);
+    }
+
+    #[test]
+    fn chunks_give_the_warnings_of_the_whole() {
+        let whole = labelled(300, 3, |row| (row * row) % 3);
+        let mut checks = RowChecks::new(3);
+        for start in [200, 0, 100] {
+            checks.add(&whole.select(&(start..start + 100).collect::<Vec<_>>()));
+        }
+        let expected = RowChecks::of(&whole);
+        assert_eq!(checks.all(), expected.all());
+        assert_eq!(checks.fingerprint(), expected.fingerprint());
+        assert_eq!(
+            checks.evaluation(&[whole.fingerprint()]),
+            [Warning::SameRows]
+        );
+        let other = labelled(300, 3, |row| row % 3).fingerprint();
+        assert_eq!(checks.evaluation(&[other]), []);
     }
 }

@@ -38,7 +38,7 @@ pub enum Error {
     },
     /// A score is `+inf`, or a finite number outside the range of 32-bit floats.
     #[error(
-        "row {row}, column {column}: the score {value} is too large for a 32-bit float; \
+        "row {row}, column {column}: the score {value:?} is too large for a 32-bit float; \
          scores must be finite, or -inf for a masked class"
     )]
     ScoreTooLarge {
@@ -51,8 +51,8 @@ pub enum Error {
     },
     /// A probability below zero.
     #[error(
-        "row {row}, column {column}: the probability {value} is negative; \
-         if these are logits, pass the kind `logits`"
+        "row {row}, column {column}: the probability {value:?} is negative; \
+         if these are logits, say so: --kind logits, or kind=\"logits\" in Python"
     )]
     NegativeProbability {
         /// The row.
@@ -65,7 +65,7 @@ pub enum Error {
     /// A row of probabilities or log-probabilities whose total is not 1.
     #[error(
         "row {row}: the {kind} sum to {sum} instead of 1 (column {column} holds the largest); \
-         if these are logits, pass the kind `logits`"
+         if these are logits, say so: --kind logits, or kind=\"logits\" in Python"
     )]
     NotNormalised {
         /// The row.
@@ -88,7 +88,7 @@ pub enum Error {
     /// A label that is not a class.
     #[error(
         "row {row}: the label {label} is not one of the {classes} classes; \
-         labels count from 0 to {}", classes - 1
+         labels count from 0 to {}{}", classes - 1, counted_from_one(*label, *classes)
     )]
     LabelOutOfRange {
         /// The row.
@@ -120,7 +120,7 @@ pub enum Error {
         rows: usize,
     },
     /// A weight that is negative or not finite.
-    #[error("row {row}: the weight {value} must be finite and not negative")]
+    #[error("row {row}: the weight {value:?} must be finite and not negative")]
     InvalidWeight {
         /// The row.
         row: usize,
@@ -137,6 +137,24 @@ pub enum Error {
         expected: usize,
         /// The number of classes of the scores.
         found: usize,
+    },
+    /// Class names of two sides that do not hold the same names.
+    #[error(
+        "the classes of the scores are {columns}, but those of {owner} are {known} (only the scores have: \
+         {only_columns}; only {owner} has: {only_known}); rename the columns, or leave their names out to go by \
+         position"
+    )]
+    ClassNamesDiffer {
+        /// Whose the known names are.
+        owner: &'static str,
+        /// The names of the columns.
+        columns: String,
+        /// The known names.
+        known: String,
+        /// The names that only the columns have.
+        only_columns: String,
+        /// The names that only the other side has.
+        only_known: String,
     },
     /// An output buffer that does not have the shape of the result.
     #[error("the output has shape {found:?} but the result has {expected:?}")]
@@ -170,7 +188,7 @@ pub enum Error {
         expected: &'static str,
     },
     /// A probability that is negative or not finite.
-    #[error("row {row}, column {column}: {value} is not a probability")]
+    #[error("row {row}, column {column}: {value:?} is not a probability")]
     InvalidProbability {
         /// The row.
         row: usize,
@@ -245,7 +263,7 @@ pub enum Error {
     },
     /// A weight outside the range of a state's fixed-point sums.
     #[error(
-        "row {row}: the weight {value} is outside the range of a mergeable state, 2^-40 to 2^40"
+        "row {row}: the weight {value:?} is outside the range of a mergeable state, 2^-40 to 2^40"
     )]
     WeightOutOfRange {
         /// The row.
@@ -272,6 +290,14 @@ pub enum Error {
         /// What is wrong with the bytes.
         reason: &'static str,
     },
+}
+
+fn counted_from_one(label: i64, classes: usize) -> &'static str {
+    if usize::try_from(label) == Ok(classes) {
+        "; if these count from 1, subtract 1"
+    } else {
+        ""
+    }
 }
 
 impl Error {

@@ -33,7 +33,7 @@
 //! - [`select`]: choosing among methods and hyperparameters by cross validation.
 //! - [`compare`]: methods fitted on calibration rows and measured on test rows.
 //! - [`curve`]: metrics against the number of calibration rows, or against a penalty.
-//! - [`diagnose`]: warnings about data and models.
+//! - [`diagnose`]: warnings about data, fits and evaluations.
 //! - [`Watch`]: progress and cancellation.
 //! - [`Calibrator`] and [`Transform`]: traits for a method of your own; [`Method::custom`] makes a [`Method`] of it, and
 //!   [`keep_order`] projects any probabilities onto the order of the scores.
@@ -73,7 +73,9 @@ pub use half;
 pub use ndarray;
 
 pub use combine::{Auto, AutoEffort, AutoFree, keep_order};
-pub use data::{Dataset, NORMALISATION_TOLERANCE, ScoreArray, ScoreKind, Scores};
+pub use data::{
+    Dataset, Fingerprint, NORMALISATION_TOLERANCE, ScoreArray, ScoreKind, Scores, match_class_names,
+};
 pub use error::{Error, Result};
 pub use methods::listed::*;
 pub use methods::{Calibrator, FitReport, Fitted};

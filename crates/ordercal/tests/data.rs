@@ -237,3 +237,74 @@ fn messages_are_one_line_with_row_and_column() {
         "{message}"
     );
 }
+
+/// Scores in steps of 1/1024, so that a 64-bit float holds them exactly beside an offset of 1e12.
+fn fine_steps(rows: usize) -> (Array2<f64>, Vec<usize>) {
+    let mut rng = ordercal::Rng::new(5);
+    let mut step = || (rng.uniform() * 8192.0).floor() / 1024.0;
+    let scores = Array2::from_shape_fn((rows, 4), |_| step());
+    let labels = (0..rows).map(|row| row % 4).collect();
+    (scores, labels)
+}
+
+#[test]
+fn common_offsets_do_not_cost_digits() {
+    let (scores, labels) = fine_steps(500);
+    let measure = |scores: &Array2<f64>| {
+        let scores = Scores::new(ScoreKind::Logits, scores.view()).unwrap();
+        let data = Dataset::new(scores, &labels).unwrap();
+        let fitted = ordercal::Method::from_key("ts")
+            .unwrap()
+            .fit(&data)
+            .unwrap();
+        (fitted.report.nll_before, fitted.report.nll_after)
+    };
+    let (before, after) = measure(&scores);
+    for power in 0..13 {
+        for sign in [-1.0, 1.0] {
+            let offset = sign * 10_f64.powi(power);
+            let (found_before, found_after) = measure(&scores.mapv(|s| s + offset));
+            assert!(
+                (found_before / before - 1.0).abs() < 1e-6,
+                "{offset}: {found_before} {before}"
+            );
+            assert!(
+                (found_after / after - 1.0).abs() < 1e-6,
+                "{offset}: {found_after} {after}"
+            );
+        }
+    }
+}
+
+#[test]
+fn ordinary_rows_keep_their_bytes_and_shifted_ones_their_order() {
+    let row = |values: Array2<f64>| {
+        let scores = Scores::new(ScoreKind::Logits, values.view()).unwrap();
+        scores.row(0).to_vec()
+    };
+    // Within ±256, or wide: as a 32-bit file would give them.
+    for values in [array![[250.1, 249.9, 240.3]], array![[300.1, -20.7, 299.3]]] {
+        assert_eq!(
+            row(values.clone()),
+            values.mapv(|v| v as f32).into_raw_vec_and_offset().0
+        );
+    }
+    assert_eq!(
+        row(array![[-1e8, f64::NEG_INFINITY, -1e8 - 0.5]]),
+        [0.0, f32::NEG_INFINITY, -0.5]
+    );
+    // Neighbours in 64 bits stay apart.
+    let near = row(array![[
+        1e12,
+        1e12_f64.next_down(),
+        6e11,
+        6e11_f64.next_up()
+    ]]);
+    assert!(
+        near[0] > near[1] && near[1] > near[3] && near[3] > near[2],
+        "{near:?}"
+    );
+    // The largest scores that fit in 32 bits.
+    let extreme = row(array![[3e38, -3e38]]);
+    assert!(extreme.iter().all(|v| v.is_finite()), "{extreme:?}");
+}

@@ -6,11 +6,13 @@ looked at is which column is which class: by name wherever both sides have names
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from . import _native
 from ._errors import OrdercalError, OrdercalTypeError
 
 #: Types that the library reads as they are.
@@ -103,16 +105,10 @@ def align(array: NDArray[Any], columns: list[Any] | None, known: list[Any] | Non
 
     Raises if the names differ: a column taken for another class would be a silent error.
     """
-    if columns is None or known is None or list(map(str, columns)) == list(map(str, known)):
+    if columns is None or known is None:
         return array
-    places = {str(name): place for place, name in enumerate(columns)}
-    missing = [name for name in known if str(name) not in places]
-    if missing or len(columns) != len(known):
-        raise OrdercalError(
-            f"the columns of scores are {_listed(columns)}, and those of the fit were {_listed(known)}: "
-            "rename them, or give an array without names"
-        )
-    return array[:, [places[str(name)] for name in known]]
+    order = _native.match_class_names(list(map(str, columns)), list(map(str, known)))
+    return array if order is None else array[:, order]
 
 
 def _listed(names: list[Any]) -> str:
@@ -140,7 +136,7 @@ def read_labels(
     Which class a column is: what `classes` says; otherwise the name of the column, where scores are a data frame
     with names and labels are such names; otherwise the order of the categories, where labels are categorical.
     Other integers are column numbers, and other names stand in sorted order, as scikit-learn's do, if there is
-    one for each column.
+    one for each column; a warning says so.
     """
     categories = _categories(labels)
     array = as_array(labels, "labels")
@@ -186,6 +182,12 @@ def read_labels(
             f"there are {len(names)} different labels for {n_classes} classes: "
             "say which class each column is with classes=[…]"
         )
+    warnings.warn(
+        "labels are names, and nothing says which column each belongs to: they are taken in sorted order, as "
+        f"scikit-learn's, {_listed(names.tolist())}; classes=[…] says it",
+        UserWarning,
+        stacklevel=3,
+    )
     return _look_up(array, names), names
 
 

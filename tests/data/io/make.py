@@ -2,7 +2,7 @@
 
 Usage: python3 make.py [OUT_DIR]      (by default the folder of this script)
 
-Makes a virtual environment under target/ with numpy, pyarrow and safetensors, runs itself there, and writes
+Makes a virtual environment under target/ with numpy, pandas, pyarrow and safetensors, runs itself there, and writes
 the fixtures. The tests of ordercal-io compare what they read with `fine.txt` and `coarse.txt`: per row the
 label, the weight and the bits of each score as a 32-bit float. `fine` has full 32-bit precision; `coarse`
 is exact in float16 and bfloat16 as well.
@@ -30,7 +30,7 @@ def bootstrap():
     python = target / "bin" / "python"
     if not python.exists():
         venv.create(target, with_pip=True)
-        packages = ["numpy", "pyarrow", "safetensors"]
+        packages = ["numpy", "pandas", "pyarrow", "safetensors"]
         subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True)
     sys.exit(subprocess.run([python, __file__, "--inside", *sys.argv[1:]]).returncode)
 
@@ -149,8 +149,21 @@ def tables(np, out, fine, coarse, labels, weights):
         with pa.ipc.new_stream(sink, dictionary.schema) as writer:
             writer.write_table(dictionary)
     feather.write_feather(wide, out / "fine_lz4.feather", compression="lz4")
+    categories(np, out, fine, labels, weights)
     listed = pa.table({"logits": large, "label": names.cast(pa.large_string()), "weight": weights})
     feather.write_feather(listed, out / "fine_zstd.feather", compression="zstd")
+
+
+def categories(np, out, fine, labels, weights):
+    """Labels that are categories of pandas, declared in another order than that of their names or first rows."""
+    import pandas as pd
+
+    names = ["dog", "cat", "ape", "bee"]
+    order = [NAMES.index(name) for name in names]
+    label = pd.Categorical([NAMES[l] for l in labels], categories=names)
+    frame = pd.DataFrame({"label": label, "logits": list(fine[:, order]), "weight": weights})
+    frame.to_parquet(out / "categories.parquet", index=False)
+    frame.to_feather(out / "categories.feather")
 
 
 def tensors(np, out, fine, coarse, labels, weights):

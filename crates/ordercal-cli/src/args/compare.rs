@@ -7,7 +7,7 @@ use clap::Args;
 use ordercal::ScoreKind;
 use ordercal::compare::RESAMPLES;
 
-use super::{SearchEffort, kind_parser};
+use super::{ClassArgs, SearchEffort, kind_parser};
 use crate::help;
 
 /// `compare`.
@@ -46,6 +46,9 @@ pub struct CompareArgs {
     /// The kind of the scores, if their name in the file does not tell it [default: logits]
     #[arg(long, value_name = "KIND", value_parser = kind_parser())]
     pub kind: Option<ScoreKind>,
+    /// The names of the classes.
+    #[command(flatten)]
+    pub classes: ClassArgs,
     /// A folder for all results; created if needed
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

@@ -8,7 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ordercal::ScoreKind;
 use ordercal::curve::CurveAxis;
 
-use super::kind_parser;
+use super::{ClassArgs, kind_parser};
 use crate::help;
 
 /// `curve`.
@@ -45,6 +45,9 @@ pub struct CurveArgs {
     /// The kind of the scores, if their name in the file does not tell it [default: logits]
     #[arg(long, value_name = "KIND", value_parser = kind_parser())]
     pub kind: Option<ScoreKind>,
+    /// The names of the classes.
+    #[command(flatten)]
+    pub classes: ClassArgs,
     /// A folder for the data and the figure; created if needed
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::args::ApplyArgs;
 use crate::exit::Exit;
 use crate::input::DataInput;
+use crate::models::match_classes;
 use crate::printer::Printer;
 use ordercal_io::SavedModel;
 
@@ -15,7 +16,11 @@ pub fn run(args: &ApplyArgs, printer: Printer) -> Result<Exit> {
     let saved = SavedModel::load(&args.model)?;
     let mut reader = DataInput::resolve(&args.data, "test")?.open(LabelNeed::Ignored)?;
     let (kind, dtype) = (args.output_kind, OutputType::from(args.dtype));
-    let mut spec = OutputSpec::new(kind, reader.classes()).with_dtype(dtype);
+    match_classes(&mut reader, [(args.model.as_path(), &saved)])?;
+    let names = reader.class_names().map(<[String]>::to_vec);
+    let mut spec = OutputSpec::new(kind, reader.classes())
+        .with_dtype(dtype)
+        .with_class_names(names);
     let known = if Format::of_output(&args.output)?.needs_row_count() {
         Some(reader.count_rows()?)
     } else {

@@ -24,6 +24,9 @@ use stored::{ResultStore, StoredResult};
 /// Runs the command.
 pub fn run(args: &CompareArgs, common: &Common, printer: Printer) -> Result<Exit> {
     let settings = ComparisonSettings::new(args, common)?;
+    for bundle in &settings.bundles {
+        bundle.warn(printer)?;
+    }
     let mut store = match &args.out {
         Some(folder) => Some(ResultStore::open(folder, args.resume)?),
         None => None,
@@ -80,7 +83,7 @@ fn compare_on(
                 let measured = fit::measure(&found, &splits.test, &settings.measures)?;
                 let mut result = StoredResult::new(key, &found, &measured);
                 if let Some(store) = store.as_deref_mut() {
-                    let model = fit::saved(&found, &splits.calib);
+                    let model = fit::saved(&found, &splits.calib, bundle.rows);
                     store.keep(&bundle.file_name, &result, model.as_ref(), seconds)?;
                 }
                 result.seconds = Some(seconds);

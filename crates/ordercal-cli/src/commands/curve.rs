@@ -7,7 +7,7 @@ use ordercal::Unwatched;
 use ordercal::curve::{CurveAxis, CurvePoint, plan};
 use ordercal::metrics::Metric;
 
-use super::compare::bundle::Bundle;
+use super::compare::bundle::{Bundle, read_options};
 use super::compare::settings::{methods_of, metrics_of};
 use crate::args::{Common, CurveArgs};
 use crate::exit::Exit;
@@ -53,7 +53,8 @@ pub fn run(args: &CurveArgs, common: &Common, printer: Printer) -> Result<Exit> 
     let seeds: Vec<u64> = (0..count).map(|i| first.wrapping_add(i)).collect();
     // Planned before the files are read, so that a wrong method is refused at once.
     plan(axis, &methods, 0, &seeds)?;
-    let bundle = Bundle::check_one(&args.bundle, args.kind)?;
+    let bundle = Bundle::check_one(&args.bundle, &read_options(args.kind, &args.classes))?;
+    bundle.warn(printer)?;
     let fits = plan(axis, &methods, bundle.n_calib, &seeds)?;
     let splits = bundle.read()?;
     let (calib, test) = (splits.calib.dataset()?, splits.test.dataset()?);

@@ -167,7 +167,7 @@ fn calibrate(
         let measured = measure(&found, &test, &measures)?;
         let evaluation = Evaluation::new(key, test.rows(), &measured);
         let mut row = evaluation.to_json(&SHOWN);
-        if let Some(saved) = saved(&found, &calib) {
+        if let Some(saved) = saved(&found, &calib, calib_data.fingerprint()) {
             saved.save(&model_path(folder, bundle.name, key))?;
             row["order_preserving"] = json!(saved.model.order_preserving());
             row["fit_seconds"] = json!(seconds);

@@ -1,21 +1,23 @@
 //! `ordercal evaluate`: metrics before and after calibration.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use anyhow::Result;
-use ordercal::Model;
 use ordercal::compare::Measures;
-use ordercal::metrics::{BootstrapOptions, Metric, MetricOptions};
-use ordercal_io::{LabelNeed, write_atomically};
+use ordercal::diagnose::{RowChecks, Warning};
+use ordercal::metrics::{BootstrapOptions, Metric, MetricOptions, MetricState};
+use ordercal::{Fingerprint, Model};
+use ordercal_io::{LabelNeed, LoadedData, write_atomically};
 use serde_json::json;
 
 use crate::args::{Common, EvaluateArgs};
 use crate::exit::Exit;
 use crate::fail_if::{FailIf, metric};
-use crate::input::{DataInput, at};
+use crate::input::{DataInput, at, ignored};
 use crate::measure::{Evaluation, evaluate_in_memory, state_of, tables};
-use crate::models::{check_classes, load_models};
-use crate::printer::Printer;
+use crate::models::{load_models, match_classes};
+use crate::printer::{self, Printer};
 use crate::stream::{evaluate_stream, is_large};
 use crate::verdict;
 
@@ -26,59 +28,90 @@ type Limits = Vec<(String, FailIf)>;
 pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exit> {
     let (shown, limits, measures) = settings(args, common)?;
     let saved = load_models(&args.model)?;
-    let names = saved
-        .iter()
-        .find_map(|(_, saved)| saved.class_names.clone());
-    let input = DataInput::resolve(&args.data, "test")?.with_class_names(names);
+    let input = DataInput::resolve(&args.data, "test")?;
     let models: Vec<(String, &Model)> = saved
         .iter()
         .map(|(name, saved)| (name.clone(), &saved.model))
         .collect();
     let mut reader = input.open(LabelNeed::Required)?;
     let classes = reader.classes();
-    for (path, (_, model)) in args.model.iter().zip(&models) {
-        check_classes((path, model), (input.path(), classes))?;
-    }
+    let paths = args.model.iter().map(PathBuf::as_path);
+    match_classes(&mut reader, paths.zip(saved.iter().map(|(_, saved)| saved)))?;
+    let fitted_on: Vec<Fingerprint> = saved.iter().filter_map(|(_, s)| s.data).collect();
+    let ignored: Vec<Warning> = ignored(reader.ignored()).collect();
     let rows = reader.count_rows()?;
+    let empty = match args.state_out {
+        Some(_) => Some(empty_state(args, classes, &measures.options)?),
+        None => None,
+    };
+    let mut warnings;
     // The bootstrap needs all rows in memory.
     let (n, evaluations, state) = if is_large(rows, classes) && measures.bootstrap.is_none() {
         let bar = printer.progress(rows as u64, "rows");
-        let keep_state = args.state_out.is_some();
-        let found = evaluate_stream(reader, &models, &measures, keep_state, &bar)?;
+        let found = evaluate_stream(reader, &models, &measures, empty, &bar)?;
         bar.finish_and_clear();
-        (found.rows, found.evaluations, Some(found.state))
+        warnings = found.checks.evaluation(&fitted_on);
+        (found.rows, found.evaluations, found.state)
     } else {
-        drop(reader);
-        let loaded = input.load()?;
+        let loaded = LoadedData::collect(reader)?;
         let data = loaded.dataset()?;
+        warnings = RowChecks::of(&data).evaluation(&fitted_on);
         let evaluations = evaluate_in_memory(&data, &models, &measures)?;
         let last = models.last().map(|(_, model)| *model);
-        let state = args
-            .state_out
-            .as_ref()
-            .map(|_| state_of(&data, last, &measures.options));
+        let state = empty.map(|empty| state_of(&data, last, empty));
         let state = state.transpose().map_err(|e| at(input.path(), e))?;
         (data.rows(), evaluations, state)
     };
+    warnings.extend(ignored);
+    printer.warn(input.path(), &warnings)?;
     if let (Some(path), Some(state)) = (&args.state_out, state) {
         write_atomically(path, &state.to_bytes())?;
     }
 
-    printer.json(&json!({
+    let last = &evaluations[evaluations.len() - 1];
+    let failed = failures(&limits, &last.values);
+    let mut result = json!({
         "n": n,
         "classes": classes,
         "rows": evaluations.iter().map(|e| e.to_json(&shown)).collect::<Vec<_>>(),
-    }));
+    });
+    if !limits.is_empty() {
+        let failed = failed.iter().map(|(condition, metric, value)| {
+            json!({"condition": condition, "metric": metric, "value": value})
+        });
+        result["failed"] = failed.collect();
+    }
+    printer.json(&result);
     printer.remark(format_args!("{n} rows of {classes} classes"));
     printer.result(tables(&evaluations, &shown));
     if evaluations.iter().any(|e| !e.bounds.is_empty()) {
-        printer.remark(
-            "(rows were streamed: ± is a bound on the error; ≈ marks a value below its error bound)",
-        );
+        printer.remark("(too large for memory: ≈ marks estimates, ± a guaranteed bound)");
     }
     explain(&evaluations, printer);
-    let last = &evaluations[evaluations.len() - 1];
-    Ok(check(&limits, &last.values, printer))
+    for (condition, metric, value) in &failed {
+        printer::failure(format_args!("failed: {condition} ({metric} is {value:.6})"));
+    }
+    Ok(if failed.is_empty() {
+        Exit::Done
+    } else {
+        Exit::ThresholdFailed
+    })
+}
+
+/// The state to write, without rows. The sums of `marginal_ce` take much room, so they are kept only if it is asked for
+/// by name.
+fn empty_state(
+    args: &EvaluateArgs,
+    classes: usize,
+    options: &MetricOptions,
+) -> Result<MetricState> {
+    let state = MetricState::new(classes, options.clone())?;
+    let mut asked = args.metrics.iter().flatten();
+    Ok(if asked.any(|key| key.trim() == Metric::MarginalCe.key()) {
+        state.with_marginal()?
+    } else {
+        state
+    })
 }
 
 /// The metrics to show, the thresholds, and all that has to be computed for them and the verdict.
@@ -143,17 +176,14 @@ fn explain(evaluations: &[Evaluation], printer: Printer) {
     }
 }
 
-fn check(limits: &[(String, FailIf)], values: &BTreeMap<Metric, f64>, printer: Printer) -> Exit {
-    let mut exit = Exit::Done;
-    for (text, limit) in limits {
-        if limit.fails(values) {
-            let value = values.get(&limit.metric).copied().unwrap_or(f64::NAN);
-            printer.result(format_args!(
-                "failed: {text} ({} is {value:.6})",
-                limit.metric
-            ));
-            exit = Exit::ThresholdFailed;
-        }
-    }
-    exit
+/// The conditions that hold, each with its metric and the metric's value.
+fn failures<'a>(
+    limits: &'a [(String, FailIf)],
+    values: &BTreeMap<Metric, f64>,
+) -> Vec<(&'a str, Metric, f64)> {
+    let failed = limits.iter().filter(|(_, limit)| limit.fails(values));
+    let value = |metric| values.get(&metric).copied().unwrap_or(f64::NAN);
+    failed
+        .map(|(text, limit)| (text.as_str(), limit.metric, value(limit.metric)))
+        .collect()
 }

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use ordercal::compare::Measures;
+use ordercal::diagnose::{RowChecks, check_report};
 use ordercal::metrics::MetricOptions;
 use ordercal::select::{Found, Ranked, Search, search};
 use ordercal::{Dataset, Method, Progress};
@@ -13,11 +14,12 @@ use serde_json::{Map, Value, json};
 use crate::args::{Common, FitArgs};
 use crate::config;
 use crate::exit::Exit;
-use crate::input::{DataInput, at};
+use crate::input::{DataInput, at, ignored};
 use crate::measure::evaluate_in_memory;
 use crate::printer::Printer;
 use crate::verdict;
 use ordercal_io::SavedModel;
+use ordercal_report::UNCALIBRATED;
 
 /// Runs the command.
 pub fn run(args: &FitArgs, common: &Common, printer: Printer) -> Result<Exit> {
@@ -25,6 +27,10 @@ pub fn run(args: &FitArgs, common: &Common, printer: Printer) -> Result<Exit> {
     let input = DataInput::resolve(&args.data, "calib")?;
     let loaded = input.load()?;
     let data = loaded.dataset()?;
+    let checks = RowChecks::of(&data);
+    let mut warnings = checks.before_fit();
+    warnings.extend(ignored(loaded.ignored()));
+    printer.warn(input.path(), &warnings)?;
     let start = Instant::now();
     let how = config::search(args, common);
     let found = fit(&method, &data, &how, printer).map_err(|e| at(input.path(), e))?;
@@ -32,7 +38,11 @@ pub fn run(args: &FitArgs, common: &Common, printer: Printer) -> Result<Exit> {
     let (ranking, saved) = (found.ranking, SavedModel::new(found.method, found.fitted));
     let saved = saved
         .with_class_names(loaded.class_names().map(<[String]>::to_vec))
-        .with_kind(loaded.kind());
+        .with_kind(loaded.kind())
+        .with_data(checks.fingerprint());
+    if saved.method.key() != UNCALIBRATED {
+        printer.warn(input.path(), &check_report(&saved.report))?;
+    }
     saved.save(&args.output)?;
 
     let report = &saved.report;
@@ -64,7 +74,7 @@ pub fn run(args: &FitArgs, common: &Common, printer: Printer) -> Result<Exit> {
     }
     if let Some(best) = ranking.first() {
         printer.remark(format_args!(
-            "chosen by held-out NLL, the best first:{}",
+            "hyperparameters by held-out NLL:{}",
             candidates(&method, &ranking, &best.method)
         ));
     }
@@ -107,9 +117,14 @@ fn candidates(given: &Method, ranking: &[Ranked], best: &Method) -> String {
             .map(|(name, value)| format!("{name} {value}"))
             .collect();
         text.push_str(&format!(
-            "\n   {:.4} with {}",
-            candidate.nll,
-            words.join(", ")
+            "\n   {}: {}, held-out NLL {:.4}",
+            if candidate.method == *best {
+                "chosen"
+            } else {
+                "next best"
+            },
+            words.join(", "),
+            candidate.nll
         ));
     }
     text

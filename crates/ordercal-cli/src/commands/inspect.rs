@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use anyhow::Result;
-use ordercal::ScoreKind;
-use ordercal::diagnose::{self, Warning};
-use ordercal_io::{DataRef, Format, SetInfo, inspect, load};
+use ordercal::diagnose::{self, RowChecks, Warning};
+use ordercal_io::{DataRef, Format, LoadedData, ReadOptions, SetInfo, inspect, load};
 use serde_json::{Value, json};
 
 use crate::args::InspectArgs;
 use crate::exit::Exit;
+use crate::input::ignored;
 use crate::printer::Printer;
 use ordercal_io::SavedModel;
 
@@ -20,7 +20,7 @@ pub fn run(args: &InspectArgs, printer: Printer) -> Result<Exit> {
     if data.split().is_none() && Format::of(path)? == Format::Safetensors {
         match SavedModel::load(path) {
             Ok(saved) => {
-                describe_model(path, &saved, printer);
+                describe_model(path, &saved, printer)?;
                 return Ok(Exit::Done);
             }
             // Scores can be in the same format.
@@ -30,14 +30,16 @@ pub fn run(args: &InspectArgs, printer: Printer) -> Result<Exit> {
             },
         }
     }
-    describe_data(&data, args.kind, printer)?;
+    describe_data(&data, args, printer)?;
     Ok(Exit::Done)
 }
 
-fn describe_model(path: &Path, saved: &SavedModel, printer: Printer) {
+fn describe_model(path: &Path, saved: &SavedModel, printer: Printer) -> Result<()> {
     let order = saved.model.order_preserving();
     let report = &saved.report;
-    let warnings = texts(&diagnose::check_model(&saved.model, report));
+    let warnings = diagnose::check_model(&saved.model, report);
+    printer.refuse(path, &warnings)?;
+    let warnings = texts(&warnings);
     printer.json(&json!({
         "file": path.to_string_lossy(),
         "what": "model",
@@ -73,15 +75,16 @@ fn describe_model(path: &Path, saved: &SavedModel, printer: Printer) {
         printer.result(format_args!("classes: {}", names.join(", ")));
     }
     warn(&warnings, printer);
+    Ok(())
 }
 
-fn describe_data(data: &DataRef, kind: Option<ScoreKind>, printer: Printer) -> Result<()> {
+fn describe_data(data: &DataRef, args: &InspectArgs, printer: Printer) -> Result<()> {
     let contents = inspect(data.path())?;
     let wanted = |set: &&SetInfo| data.split().is_none() || set.split.as_deref() == data.split();
     let sets: Vec<&SetInfo> = contents.sets.iter().filter(wanted).collect();
     if sets.is_empty() {
         // Reading gives the error that names what is missing.
-        load(data, kind)?;
+        load(data, args.kind)?;
     }
     printer.result(format_args!(
         "{}: {} file with {} set(s) of scores",
@@ -94,7 +97,7 @@ fn describe_data(data: &DataRef, kind: Option<ScoreKind>, printer: Printer) -> R
     }
     let mut described = Vec::new();
     for set in sets {
-        described.push(describe_set(data.path(), set, kind, printer)?);
+        described.push(describe_set(data.path(), set, args, printer)?);
     }
     printer.json(&json!({
         "file": data.path().to_string_lossy(),
@@ -106,23 +109,25 @@ fn describe_data(data: &DataRef, kind: Option<ScoreKind>, printer: Printer) -> R
     Ok(())
 }
 
-fn describe_set(
-    path: &Path,
-    set: &SetInfo,
-    kind: Option<ScoreKind>,
-    printer: Printer,
-) -> Result<Value> {
+fn describe_set(path: &Path, set: &SetInfo, args: &InspectArgs, printer: Printer) -> Result<Value> {
     let mut data = DataRef::new(path);
     if let Some(split) = &set.split {
         data = data.with_split(split.clone());
     }
-    let loaded = load(&data, kind)?;
+    let options = ReadOptions::default()
+        .with_kind(args.kind)
+        .with_class_names(args.classes.names());
+    let loaded = LoadedData::read(&data, options)?;
     let scores = loaded.scores()?;
-    let mut warnings;
-    if loaded.labels().is_some() {
-        warnings = texts(&diagnose::check_data(&loaded.dataset()?));
+    let mut found = if loaded.labels().is_some() {
+        RowChecks::of(&loaded.dataset()?).all()
     } else {
-        warnings = texts(&diagnose::check_scores(&scores));
+        diagnose::check_scores(&scores)
+    };
+    found.extend(ignored(loaded.ignored()));
+    printer.refuse(path, &found)?;
+    let mut warnings = texts(&found);
+    if loaded.labels().is_none() {
         warnings.push("there are no labels: enough for apply, not for fit or evaluate".to_owned());
     }
     let name = set.split.as_deref().unwrap_or("the only set");

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use anyhow::Result;
-use ordercal::metrics::MetricState;
+use anyhow::{Result, bail};
+use ordercal::metrics::{Metric, MetricState};
 use ordercal_io::write_atomically;
 use serde_json::{Map, Value, json};
 
@@ -14,13 +14,31 @@ use crate::printer::{self, Printer};
 
 /// Runs the command.
 pub fn run(args: &MergeArgs, printer: Printer) -> Result<Exit> {
-    let mut states = args.states.iter();
-    let mut merged = match states.next() {
-        Some(path) => read(path)?,
-        None => anyhow::bail!("no states were given"),
+    let states = args.states.iter();
+    let states = states.map(|path| Ok((path.as_path(), read(path)?)));
+    let states: Vec<(&Path, MetricState)> = states.collect::<Result<_>>()?;
+    let Some(((first, state), others)) = states.split_first() else {
+        bail!("no states were given");
     };
-    for path in states {
-        merged.merge(&read(path)?).map_err(|e| at(path, e))?;
+    let mut merged = state.clone();
+    for (place, (path, state)) in others.iter().enumerate() {
+        // Equal sums to the last bit, bin by bin, are the same rows.
+        if let Some((same, _)) = states[..=place].iter().find(|(_, other)| other == state) {
+            return Err(at(
+                path,
+                format_args!(
+                    "this is the state of the same rows as {}; give each shard once",
+                    same.display()
+                ),
+            ));
+        }
+        let refused = |e| {
+            at(
+                path,
+                format_args!("it does not go with {}: {e}", first.display()),
+            )
+        };
+        merged.merge(state).map_err(refused)?;
     }
     let found = merged.finalize().map_err(|e| at(&args.states[0], e))?;
     if let Some(path) = &args.state_out {
@@ -32,6 +50,9 @@ pub fn run(args: &MergeArgs, printer: Printer) -> Result<Exit> {
             .map(|(m, e)| (m.to_string(), json!(value(e.value, e.error_bound))))
             .collect()
     };
+    let missing: Vec<Metric> = (Metric::ALL.into_iter())
+        .filter(|metric| !found.contains_key(metric))
+        .collect();
     printer.json(&json!({
         "n": merged.rows(),
         "classes": merged.classes(),
@@ -40,6 +61,7 @@ pub fn run(args: &MergeArgs, printer: Printer) -> Result<Exit> {
             "metrics": collect(&|value, _| value),
             "error_bound": collect(&|_, bound| bound),
         }],
+        "missing": missing,
     }));
     printer.remark(format_args!(
         "{} rows of {} classes from {} files",
@@ -48,15 +70,21 @@ pub fn run(args: &MergeArgs, printer: Printer) -> Result<Exit> {
         args.states.len()
     ));
     let lines = found.iter().map(|(metric, estimate)| {
-        let bound = if estimate.error_bound > 0.0 {
-            format!("± {:.4}", estimate.error_bound)
-        } else {
-            "exact".to_owned()
+        let bound = match estimate.error_bound {
+            bound if bound <= 0.0 => "exact".to_owned(),
+            // A worst case above the value itself would tell nothing.
+            bound if bound > estimate.value => "estimate, no useful bound".to_owned(),
+            bound => format!("± {bound:.4}"),
         };
         vec![metric.to_string(), format!("{:.4}", estimate.value), bound]
     });
     let header = ["", "merged", "within"].map(str::to_owned).to_vec();
     printer.result(printer::table(header, lines.collect()));
+    for metric in missing {
+        printer.remark(format_args!(
+            "{metric} is not in these states; `evaluate --metrics {metric} --state-out` keeps it"
+        ));
+    }
     Ok(Exit::Done)
 }
 

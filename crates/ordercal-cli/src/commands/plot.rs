@@ -5,11 +5,11 @@ mod simplex;
 mod transform;
 
 use anyhow::{Result, bail};
-use ordercal_io::{LoadedData, write_atomically};
+use ordercal_io::{LabelNeed, RowReader, write_atomically};
 use ordercal_report::{Svg, Theme, to_png};
 use serde_json::Value;
 
-use crate::args::{CountedArgs, DataArgs, DrawArgs, PlotArgs, PlotCommand};
+use crate::args::{ClassArgs, CountedArgs, DataArgs, DrawArgs, PlotArgs, PlotCommand};
 use crate::exit::Exit;
 use crate::input::DataInput;
 use crate::printer::Printer;
@@ -76,8 +76,8 @@ impl<'a> FigureFile<'a> {
     }
 }
 
-/// Loads the data whose counts a figure shows, if any.
-fn load_counted(args: &CountedArgs, preferred: &str) -> Result<Option<LoadedData>> {
+/// Opens the data whose counts a figure shows, if any.
+fn open_counted(args: &CountedArgs, preferred: &str) -> Result<Option<RowReader>> {
     let Some(data) = &args.data else {
         return Ok(None);
     };
@@ -86,7 +86,8 @@ fn load_counted(args: &CountedArgs, preferred: &str) -> Result<Option<LoadedData
         logits: None,
         labels: None,
         kind: args.kind,
+        classes: ClassArgs::default(),
     };
     let input = DataInput::resolve(&data, preferred)?;
-    Ok(Some(input.load_scores()?))
+    Ok(Some(input.open(LabelNeed::Ignored)?))
 }

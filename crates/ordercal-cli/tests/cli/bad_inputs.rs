@@ -266,7 +266,7 @@ fn tables_with_a_wrong_cell() {
 
 #[test]
 fn paths_that_lead_nowhere() {
-    let good = || ("d.csv", csv(30).into_bytes());
+    let good = || ("d.csv", csv(60).into_bytes());
     let cases = vec![
         case(
             vec![],
@@ -318,7 +318,7 @@ fn paths_that_lead_nowhere() {
 
 #[test]
 fn arguments_that_make_no_sense() {
-    let good = || ("d.csv", csv(30).into_bytes());
+    let good = || ("d.csv", csv(60).into_bytes());
     let with = |config: &str| vec![good(), ("c.toml", config.as_bytes().to_vec())];
     let fit_c = "fit d.csv --config c.toml -o m.safetensors";
     let cases = vec![
@@ -421,7 +421,7 @@ fn arguments_that_make_no_sense() {
 fn models_that_do_not_fit() {
     let place = Folder::new();
     place
-        .write("d.csv", csv(30))
+        .write("d.csv", csv(60))
         .write("two.csv", "label,logit_0,logit_1\n0,1,2\n1,0,3\n");
     place.run("fit d.csv --method ts -o m.safetensors").ok();
     let before = place.names();
@@ -454,7 +454,7 @@ fn models_that_do_not_fit() {
 fn folders_that_must_not_be_written() {
     use std::os::unix::fs::PermissionsExt;
     let place = Folder::new();
-    place.write("d.csv", csv(30));
+    place.write("d.csv", csv(60));
     let locked = place.path("locked");
     std::fs::create_dir(&locked).unwrap();
     std::fs::set_permissions(&locked, std::fs::Permissions::from_mode(0o500)).unwrap();

@@ -55,7 +55,10 @@ fn fit_evaluate_apply_and_inspect_as_in_the_manual() {
     assert_eq!(after["interval"]["ece"].as_array().unwrap().len(), 2);
     let text = place.run(line).ok().stdout;
     let sentence = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(sentence.contains("too high; now within"), "{text}");
+    assert!(
+        sentence.contains("too high on average; now it is"),
+        "{text}"
+    );
     assert!(
         sentence.contains("95% interval") && sentence.contains("no prediction changed"),
         "{text}"
@@ -146,9 +149,9 @@ fn thresholds_decide_the_exit_code() {
     let failed = place.run("evaluate d.csv --fail-if ece>0.001");
     assert_eq!(failed.code, 1);
     assert!(
-        failed.stdout.contains("failed: ece>0.001"),
+        failed.stderr.contains("failed: ece>0.001"),
         "{}",
-        failed.stdout
+        failed.stderr
     );
     assert_eq!(
         place
@@ -376,7 +379,7 @@ fn a_search_chooses_and_folds_are_averaged() {
     assert_eq!(shown["method"], ranking[0]["method"]);
     let words = place.run(line).ok().stdout;
     assert!(
-        words.contains("chosen by held-out NLL") && words.contains(" with lambda "),
+        words.contains("chosen: lambda ") && words.contains("next best: "),
         "{words}"
     );
     assert!(!words.contains("max_iterations"), "not searched: {words}");

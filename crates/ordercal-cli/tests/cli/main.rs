@@ -11,5 +11,8 @@ mod export;
 mod files;
 mod harness;
 mod interrupted;
+mod names;
+mod outputs;
 mod plot;
 mod round_trips;
+mod warnings;

@@ -162,7 +162,7 @@ fn what_cannot_be_drawn_is_refused_in_a_sentence() {
         ),
         (
             "plot simplex oi.safetensors --data b.npz -o f.svg",
-            ["b.npz", "26 classes"],
+            ["b.npz", "b.npz has 26"],
         ),
         ("plot histogram b.npz -o f.svg", ["histogram", ""]),
     ] {

@@ -120,7 +120,7 @@ refuses!(
     csv_a_name_among_numbers,
     "a.csv",
     csv("1,0.5", "cat,0.5"),
-    Error::UnknownLabel { row: 1, .. }
+    Error::ClassNamesNeeded { row: 1, .. }
 );
 refuses!(
     csv_label_that_is_no_column,
@@ -176,10 +176,7 @@ fn csv_without_labels_where_they_are_needed() {
     let required = ReadOptions::default().with_labels(LabelNeed::Required);
     let error = refused_with("a.csv", csv("label", "lable"), required);
     assert!(matches!(error, Error::NoLabels { .. }), "{error:?}");
-    assert!(
-        error.to_string().contains("did you mean `lable`?"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("rename `lable`?"), "{error}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Scores with labels and weights.
 
+use super::fingerprint::Fingerprint;
 use super::scores::Scores;
 use crate::error::{Error, Result};
 
@@ -103,6 +104,11 @@ impl<'a> Dataset<'a> {
         self.weights
             .as_ref()
             .map_or(self.rows() as f64, |w| w.iter().sum())
+    }
+
+    /// A hash of scores and labels, whatever the order of the rows.
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::of(self)
     }
 
     /// A copy of the given rows, in the given order.

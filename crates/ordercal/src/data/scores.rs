@@ -12,6 +12,11 @@ use crate::math::simd::{check_environment, vectorized};
 use crate::math::softmax;
 use crate::rank::{self, Narrower};
 
+/// A 64-bit row is rounded as it is while its largest score is within ±`ORDINARY`: 32-bit floats are then at most
+/// 1.5e-5 apart, and the scores of networks stay the bytes that a 32-bit file would give, which models that read
+/// unshifted scores (`vs`, `ms-odir`) rely on.
+const ORDINARY: f64 = 256.0;
+
 /// How far the sum of a row of probabilities may be from 1.
 pub const NORMALISATION_TOLERANCE: f64 = 1e-3;
 
@@ -21,6 +26,10 @@ pub const NORMALISATION_TOLERANCE: f64 = 1e-3;
 /// log-probabilities; zeros are first replaced by the smallest normal `f32`. Where a conversion would make two
 /// different scores of a row equal (a `f64` logit rounded to `f32`, the logarithm of a tiny probability), they are
 /// kept apart by the fewest units in the last place. The ranking of each row is therefore that of the numbers given.
+///
+/// A row of `f64` logits with a large common offset, such as joint log-likelihoods near −1e8, would lose its
+/// differences when it is rounded. Its largest score is therefore subtracted first, which does not change its softmax:
+/// where that score is beyond ±256, and at least twice as far from 0 as from the row's smallest.
 ///
 /// ```
 /// use ndarray::array;
@@ -74,7 +83,9 @@ impl<'a> Scores<'a> {
                     convert(kind, values.view(), f64::from)?.into()
                 }
             }
-            ScoreArray::F64(values) => convert(kind, values, |v| v)?.into(),
+            ScoreArray::F64(values) => {
+                convert_rows(kind, values, |v| v, kind == ScoreKind::Logits)?.into()
+            }
             ScoreArray::F16(values) => convert(kind, values, f64::from)?.into(),
             ScoreArray::Bf16(values) => convert(kind, values, f64::from)?.into(),
         };
@@ -212,11 +223,21 @@ fn check_total(kind: ScoreKind, row: usize, column: usize, sum: f64) -> Result<(
     })
 }
 
-/// Converts scores of any float type to `f32` logits or log-probabilities, with the ranking of each row.
+/// Converts scores of at most 32 bits to `f32` logits or log-probabilities, with the ranking of each row.
 fn convert<T: Copy + Sync>(
     kind: ScoreKind,
     source: ArrayView2<'_, T>,
     to_f64: impl Fn(T) -> f64 + Sync,
+) -> Result<Vec<f32>> {
+    convert_rows(kind, source, to_f64, false)
+}
+
+/// The same for any float type. With `shift`, large common offsets of rows are removed.
+fn convert_rows<T: Copy + Sync>(
+    kind: ScoreKind,
+    source: ArrayView2<'_, T>,
+    to_f64: impl Fn(T) -> f64 + Sync,
+    shift: bool,
 ) -> Result<Vec<f32>> {
     let classes = source.ncols();
     let mut target = vec![0.0; source.len()];
@@ -235,12 +256,32 @@ fn convert<T: Copy + Sync>(
                         *value = value.max(f64::from(f32::MIN_POSITIVE)).ln();
                     }
                 }
+                if shift {
+                    remove_offset(wide);
+                }
                 narrower.narrow(wide, narrow);
                 Ok(())
             },
         )
         .find_map_first(Result::err)
         .map_or(Ok(target), Err)
+}
+
+/// Subtracts the largest score from a row whose differences would be lost in 32 bits.
+fn remove_offset(row: &mut [f64]) {
+    let top = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if top.abs() <= ORDINARY {
+        return;
+    }
+    let finite = row.iter().copied().filter(|score| score.is_finite());
+    let width = top - finite.fold(top, f64::min);
+    // Numbers within a factor of 2 of each other are subtracted without rounding (Sterbenz's lemma), so different
+    // scores stay different. A row that is wider has no common offset.
+    if width <= top.abs() / 2.0 {
+        for score in row {
+            *score -= top;
+        }
+    }
 }
 
 /// Checks what is lost in the conversion: values outside the range of `f32`, and probabilities as such.

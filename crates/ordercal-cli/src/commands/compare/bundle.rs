@@ -4,15 +4,18 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use ordercal::ScoreKind;
-use ordercal_io::{DataRef, LabelNeed, LoadedData, ReadOptions};
+use ordercal::diagnose::{RowChecks, Warning};
+use ordercal::{Fingerprint, ScoreKind};
+use ordercal_io::{DataRef, LabelNeed, LoadedData, ReadOptions, RowReader};
 use ordercal_report::DataSource;
 use sha2::{Digest, Sha256};
 
-use crate::input::at;
+use crate::args::ClassArgs;
+use crate::input::{at, ignored};
+use crate::printer::Printer;
 
 /// A checked file with the splits `calib` and `test`.
 pub struct Bundle {
@@ -30,8 +33,12 @@ pub struct Bundle {
     pub class_names: Option<Vec<String>>,
     /// The path and the hash of the file.
     pub source: DataSource,
+    /// The hash of the rows to fit on.
+    pub rows: Fingerprint,
+    /// What deserves a second look, by the data that it is about.
+    warnings: Vec<(PathBuf, Vec<Warning>)>,
     reference: DataRef,
-    kind: Option<ScoreKind>,
+    options: ReadOptions,
 }
 
 /// The splits of a bundle, in memory.
@@ -44,27 +51,27 @@ pub struct Splits {
 
 impl Bundle {
     /// Checks every file before the first fit, one at a time to save memory.
-    pub fn check_all(files: &[OsString], kind: Option<ScoreKind>) -> Result<Vec<Self>> {
+    pub fn check_all(files: &[OsString], options: &ReadOptions) -> Result<Vec<Self>> {
         let references: Vec<DataRef> = files.iter().map(DataRef::parse).collect();
         distinct(&references)?;
         let named = names(&references);
         let pairs = references.into_iter().zip(named);
         pairs
-            .map(|(reference, names)| Self::check(reference, names, kind))
+            .map(|(reference, names)| Self::check(reference, names, options))
             .collect()
     }
 
     /// Checks a single file.
-    pub fn check_one(file: &OsStr, kind: Option<ScoreKind>) -> Result<Self> {
+    pub fn check_one(file: &OsStr, options: &ReadOptions) -> Result<Self> {
         let reference = DataRef::parse(file);
         let named = names(std::slice::from_ref(&reference)).remove(0);
-        Self::check(reference, named, kind)
+        Self::check(reference, named, options)
     }
 
     fn check(
         reference: DataRef,
         (name, file_name): (String, String),
-        kind: Option<ScoreKind>,
+        options: &ReadOptions,
     ) -> Result<Self> {
         let path = reference.path();
         if let Some(split) = reference.split() {
@@ -73,17 +80,14 @@ impl Bundle {
                 path.display()
             );
         }
-        let Splits { calib, test } = read(&reference, kind)?;
-        if calib.classes() != test.classes() {
-            bail!(
-                "{}: the split calib has {} classes, but test has {}",
-                path.display(),
-                calib.classes(),
-                test.classes()
-            );
-        }
-        calib.dataset()?;
-        test.dataset()?;
+        let Splits { calib, test } = read(&reference, options)?;
+        let checks = RowChecks::of(&calib.dataset()?);
+        let mut fit = checks.before_fit();
+        fit.extend(ignored(calib.ignored()));
+        let rows = checks.fingerprint();
+        let evaluation = RowChecks::of(&test.dataset()?).evaluation(&[rows]);
+        let named = |split: &str| PathBuf::from(reference.clone().with_split(split).to_string());
+        let warnings = vec![(named("calib"), fit), (named("test"), evaluation)];
         let source = DataSource {
             name: name.clone(),
             file: path.to_string_lossy().into_owned(),
@@ -97,27 +101,54 @@ impl Bundle {
             classes: test.classes(),
             class_names: calib.class_names().map(<[String]>::to_vec),
             source,
+            rows,
+            warnings,
             reference,
-            kind,
+            options: options.clone(),
         })
+    }
+
+    /// Prints what deserves a second look.
+    pub fn warn(&self, printer: Printer) -> Result<()> {
+        let mut about = self.warnings.iter();
+        about.try_for_each(|(data, warnings)| printer.warn(data, warnings))
     }
 
     /// Reads both splits.
     pub fn read(&self) -> Result<Splits> {
-        read(&self.reference, self.kind)
+        read(&self.reference, &self.options)
     }
 }
 
-fn read(reference: &DataRef, kind: Option<ScoreKind>) -> Result<Splits> {
-    let split = |name: &str| {
-        let options = ReadOptions::default()
-            .with_kind(kind)
-            .with_labels(LabelNeed::Required);
-        LoadedData::read(&reference.clone().with_split(name), options)
+/// How bundles are read.
+pub fn read_options(kind: Option<ScoreKind>, classes: &ClassArgs) -> ReadOptions {
+    ReadOptions::default()
+        .with_kind(kind)
+        .with_labels(LabelNeed::Required)
+        .with_class_names(classes.names())
+}
+
+fn read(reference: &DataRef, options: &ReadOptions) -> Result<Splits> {
+    let open = |name: &str| {
+        let split = reference.clone().with_split(name);
+        RowReader::open(&split, options.clone())
     };
+    let calib = LoadedData::collect(open("calib")?)?;
+    let mut test = open("test")?;
+    if calib.classes() != test.classes() {
+        bail!(
+            "{}: the split calib has {} classes, but test has {}",
+            reference.path().display(),
+            calib.classes(),
+            test.classes()
+        );
+    }
+    if let Some(names) = calib.class_names() {
+        test.match_classes(names, "the split calib")?;
+    }
     Ok(Splits {
-        calib: split("calib")?,
-        test: split("test")?,
+        test: LoadedData::collect(test)?,
+        calib,
     })
 }
 

@@ -6,19 +6,20 @@ use anyhow::Result;
 use indicatif::ProgressBar;
 use ordercal::compare::{self, Measured, Measures};
 use ordercal::select::{Found, Search, search};
-use ordercal::{Method, Progress};
+use ordercal::{Fingerprint, Method, Progress};
 use ordercal_io::{LoadedData, SavedModel};
 use ordercal_report::UNCALIBRATED;
 
 use crate::input::at;
 
-/// The model to save; `None` for `uncalibrated`.
-pub fn saved(found: &Found, calib: &LoadedData) -> Option<SavedModel> {
+/// The model to save; `None` for `uncalibrated`. `rows` are those of `calib`.
+pub fn saved(found: &Found, calib: &LoadedData, rows: Fingerprint) -> Option<SavedModel> {
     (found.method.key() != UNCALIBRATED).then(|| {
         let names = calib.class_names().map(<[String]>::to_vec);
         SavedModel::new(found.method.clone(), found.fitted.clone())
             .with_class_names(names)
             .with_kind(calib.kind())
+            .with_data(rows)
     })
 }
 

@@ -7,7 +7,7 @@ use ordercal::select::{Effort, Search};
 use ordercal::{Method, ScoreKind};
 use serde_json::{Value, json};
 
-use super::bundle::Bundle;
+use super::bundle::{Bundle, read_options};
 use super::outputs::About;
 use crate::args::{Common, CompareArgs};
 use crate::config::{unknown_method, with_seed};
@@ -26,6 +26,7 @@ pub struct ComparisonSettings {
     /// How hyperparameters are chosen.
     pub search: Search,
     kind: Option<ScoreKind>,
+    class_names: Option<Vec<String>>,
     seed: u64,
     command: String,
 }
@@ -44,7 +45,7 @@ impl ComparisonSettings {
             .with_effort(args.search.into())
             .with_seed(seed);
         search.folds = args.folds;
-        let bundles = Bundle::check_all(&args.bundles, args.kind)?;
+        let bundles = Bundle::check_all(&args.bundles, &read_options(args.kind, &args.classes))?;
         Ok(Self {
             command: command(args, &methods, &metrics, seed),
             bundles,
@@ -53,6 +54,7 @@ impl ComparisonSettings {
             measures,
             search,
             kind: args.kind,
+            class_names: args.classes.names(),
             seed,
         })
     }
@@ -63,6 +65,7 @@ impl ComparisonSettings {
             "version": env!("CARGO_PKG_VERSION"),
             "data": bundle.source.sha256,
             "kind": self.kind,
+            "class_names": self.class_names,
             "method": serde_json::to_value(method)?,
             "search": self.search,
             "metrics": self.measures.metrics,
@@ -164,6 +167,9 @@ fn command(args: &CompareArgs, methods: &[Method], metrics: &[Metric], seed: u64
     if let Some(kind) = args.kind {
         words.push(format!("--kind {}", kind.key()));
     }
+    if let Some(names) = args.classes.names() {
+        words.push(format!("--class-names {}", quoted(&names.join(","))));
+    }
     words.join(" ")
 }
 
@@ -199,14 +205,18 @@ mod tests {
 
     #[test]
     fn the_reported_command_parses_to_the_same_command() {
-        let typed = "ordercal compare a.npz --kind log-probs --search quick --folds 4 --bins 9";
+        let typed = "ordercal compare a.npz --kind log-probs --search quick --folds 4 --bins 9 \
+                     --class-names cat,dog";
         let parse = |line: &str| match Cli::try_parse_from(line.split(' ')).unwrap().command {
             Command::Compare(args) => args,
             other => panic!("{other:?}"),
         };
         let methods = [Method::from_key("ts").unwrap()];
         let reported = command(&parse(typed), &methods, &[Metric::Nll], 7);
-        assert!(reported.ends_with("--kind log-probs"), "{reported}");
+        assert!(
+            reported.ends_with("--kind log-probs --class-names cat,dog"),
+            "{reported}"
+        );
         assert_eq!(
             command(&parse(&reported), &methods, &[Metric::Nll], 7),
             reported

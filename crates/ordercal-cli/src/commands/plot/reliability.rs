@@ -1,16 +1,20 @@
 //! `plot reliability` and `plot weighted`.
 
+use std::path::PathBuf;
+
 use anyhow::Result;
+use ordercal::diagnose::RowChecks;
 use ordercal::metrics::{Binning, MetricOptions, Reliability, Target};
-use ordercal::{Dataset, Model};
+use ordercal::{Dataset, Fingerprint, Model};
+use ordercal_io::{LabelNeed, LoadedData};
 use ordercal_report::{ReliabilityFigure, ReliabilityForm, ReliabilitySeries};
 use serde_json::json;
 
 use super::FigureFile;
 use crate::args::{BinnedArgs, DrawArgs, FormArg, ReliabilityArgs};
-use crate::input::{DataInput, at};
+use crate::input::{DataInput, at, ignored};
 use crate::measure::with_predictions;
-use crate::models::{check_classes, load_models};
+use crate::models::{load_models, match_classes};
 use crate::printer::Printer;
 
 pub fn plain(args: &ReliabilityArgs, printer: Printer) -> Result<()> {
@@ -42,15 +46,16 @@ fn draw(
     let options = MetricOptions::default().with_bins(args.bins);
     options.validate()?;
     let saved = load_models(&args.model)?;
-    let names = saved
-        .iter()
-        .find_map(|(_, saved)| saved.class_names.clone());
-    let input = DataInput::resolve(&args.data, "test")?.with_class_names(names);
-    let loaded = input.load()?;
+    let input = DataInput::resolve(&args.data, "test")?;
+    let mut reader = input.open(LabelNeed::Required)?;
+    let paths = args.model.iter().map(PathBuf::as_path);
+    match_classes(&mut reader, paths.zip(saved.iter().map(|(_, saved)| saved)))?;
+    let loaded = LoadedData::collect(reader)?;
     let data = loaded.dataset()?;
-    for (path, (_, saved)) in args.model.iter().zip(&saved) {
-        check_classes((path, &saved.model), (input.path(), data.classes()))?;
-    }
+    let fitted_on: Vec<Fingerprint> = saved.iter().filter_map(|(_, s)| s.data).collect();
+    let mut warnings = RowChecks::of(&data).evaluation(&fitted_on);
+    warnings.extend(ignored(loaded.ignored()));
+    printer.warn(input.path(), &warnings)?;
     let target = args.class.map_or(Target::TopLabel, Target::Class);
     let how = (target, Binning::from(args.binning), &options);
     let mut series =

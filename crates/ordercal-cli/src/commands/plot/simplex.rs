@@ -6,11 +6,11 @@ use ordercal::{Model, ScoreKind, Scores};
 use ordercal_report::{Arrow, SimplexFigure, region_of};
 use serde_json::json;
 
-use super::{FigureFile, load_counted};
+use super::{FigureFile, open_counted};
 use crate::args::SimplexArgs;
-use crate::input::at;
+use crate::models::match_classes;
 use crate::printer::Printer;
-use ordercal_io::SavedModel;
+use ordercal_io::{LoadedData, SavedModel};
 
 /// The number of arrows along a side.
 const STEPS: usize = 16;
@@ -25,17 +25,10 @@ pub fn run(args: &SimplexArgs, printer: Printer) -> Result<()> {
             args.model.display()
         );
     }
-    let counts = match load_counted(&args.counted, "test")? {
-        Some(loaded) => {
-            let scores = loaded.scores()?;
-            if scores.classes() != 3 {
-                let problem = format!(
-                    "the data have {} classes, the model has 3",
-                    scores.classes()
-                );
-                return Err(at(loaded.path(), problem));
-            }
-            Some(count(&scores))
+    let counts = match open_counted(&args.counted, "test")? {
+        Some(mut reader) => {
+            match_classes(&mut reader, [(args.model.as_path(), &saved)])?;
+            Some(count(&LoadedData::collect(reader)?.scores()?))
         }
         None => None,
     };

@@ -4,10 +4,11 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use ordercal::{InputKind, Model, Scores};
+use ordercal_io::LoadedData;
 use ordercal_report::{ScoreHistogram, TransformCurve, TransformFigure};
 use serde_json::json;
 
-use super::{FigureFile, load_counted};
+use super::{FigureFile, open_counted};
 use crate::args::TransformArgs;
 use crate::models::load_models;
 use crate::printer::Printer;
@@ -34,9 +35,8 @@ pub fn run(args: &TransformArgs, printer: Printer) -> Result<()> {
         .map(|(name, saved)| (name.as_str(), &saved.model))
         .collect();
     let input = common_input(&args.models, &named)?;
-    let counted = load_counted(&args.counted, "calib")?;
-    let scores = match &counted {
-        Some(loaded) => Some(shifted(&loaded.scores()?, input)),
+    let scores = match open_counted(&args.counted, "calib")? {
+        Some(reader) => Some(shifted(&LoadedData::collect(reader)?.scores()?, input)),
         None => None,
     };
     let range = range_of(&named, scores.as_deref());

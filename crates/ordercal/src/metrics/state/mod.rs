@@ -232,12 +232,22 @@ impl MetricState {
             let (left, right) = (self.classes.to_string(), other.classes.to_string());
             return mismatch("the number of classes", left, right);
         }
-        if self.options != other.options {
-            let (left, right) = (
-                format!("{:?}", self.options),
-                format!("{:?}", other.options),
-            );
-            return mismatch("the options", left, right);
+        let numbers = |state: &Self| {
+            let options = &state.options;
+            let (bins, top_k) = (options.bins as f64, options.top_k as f64);
+            [bins, top_k, options.norm, options.clip]
+        };
+        let names = [
+            "the number of bins",
+            "k of the top-k accuracy",
+            "the norm",
+            "the clip",
+        ];
+        let pairs = numbers(self).into_iter().zip(numbers(other));
+        for (name, (left, right)) in names.into_iter().zip(pairs) {
+            if left.to_bits() != right.to_bits() {
+                return mismatch(name, left.to_string(), right.to_string());
+            }
         }
         if self.has_marginal() != other.has_marginal() {
             let kept = |state: &Self| {
