@@ -17,12 +17,14 @@ mod bootstrap;
 mod calibration_test;
 mod classwise;
 mod columns;
+mod cox;
 mod definition;
 mod evaluate;
 mod interval;
 mod kernels;
 mod options;
 mod predictions;
+mod ranking;
 mod registry;
 mod reliability;
 mod row_stats;
@@ -37,6 +39,7 @@ pub use bootstrap::{
     paired_difference, resampled,
 };
 pub use calibration_test::{CalibrationTest, calibration_test};
+pub use definition::Best;
 pub use evaluate::evaluate;
 pub use options::MetricOptions;
 pub use predictions::Predictions;
