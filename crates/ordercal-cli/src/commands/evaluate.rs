@@ -24,7 +24,7 @@ type Limits = Vec<(String, FailIf)>;
 
 /// Runs the command.
 pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exit> {
-    let (shown, limits, measures) = settings(args, common)?;
+    let (mut shown, limits, mut measures) = settings(args, common)?;
     let saved = load_models(&args.model)?;
     let names = saved
         .iter()
@@ -38,6 +38,15 @@ pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exi
     let classes = reader.classes();
     for (path, (_, model)) in args.model.iter().zip(&models) {
         check_classes((path, model), (input.path(), classes))?;
+    }
+    if args.metrics.is_none() {
+        shown.retain(|metric| metric.check_classes(classes).is_ok());
+        let wanted = |metric: &Metric| limits.iter().any(|(_, limit)| limit.metric == *metric);
+        let defined = |metric: &Metric| metric.check_classes(classes).is_ok() || wanted(metric);
+        measures.metrics.retain(defined);
+    }
+    for metric in &measures.metrics {
+        metric.check_classes(classes).map_err(|e| at(input.path(), e))?;
     }
     let rows = reader.count_rows()?;
     // The bootstrap needs all rows in memory.

@@ -56,23 +56,9 @@ impl ThresholdOptions {
         Ok(())
     }
 
-    /// The number of rows at which this many errors or fewer suffice for the promise.
-    fn rows_for(&self, errors: u64) -> u64 {
-        let enough = |rows| binomial::cdf(errors, rows, self.max_error) <= 1.0 - self.confidence;
-        let mut high = errors + 1;
-        while !enough(high) {
-            high *= 2;
-        }
-        let mut low = errors;
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            if enough(middle) {
-                high = middle;
-            } else {
-                low = middle;
-            }
-        }
-        high
+    /// The smallest number of rows that suffices for the promise, if none of them is wrong.
+    fn fewest_rows(&self) -> u64 {
+        ((1.0 - self.confidence).ln() / (-self.max_error).ln_1p()).ceil() as u64
     }
 }
 
@@ -109,9 +95,6 @@ impl Threshold {
 /// the tests would not be valid otherwise.
 const PER_OCTAVE: i32 = 8;
 const OCTAVES: i32 = 44;
-/// The first test is where it can be passed with this many errors, if there are enough rows: an early threshold with a
-/// single unlucky row would end the search.
-const SPARE_ERRORS: u64 = 2;
 
 /// The lowest confidence above which at most `max_error` of the predictions are wrong, with a guarantee.
 ///
@@ -156,9 +139,7 @@ pub fn threshold(predictions: &Predictions<'_>, options: &ThresholdOptions) -> R
     let mut sorted: Vec<(f64, bool)> = stats.iter().map(|s| (s.confidence, s.hit())).collect();
     sorted.sort_by(|a, b| b.0.total_cmp(&a.0));
     let rows = sorted.len() as u64;
-    let fewest = options.rows_for(0);
-    let spare = (0..=SPARE_ERRORS).rev().map(|errors| options.rows_for(errors));
-    let first = spare.into_iter().find(|&needed| needed <= rows).unwrap_or(fewest);
+    let fewest = options.fewest_rows();
 
     let mut passed: Option<(f64, u64, u64)> = None;
     let mut failed = None;
@@ -169,7 +150,7 @@ pub fn threshold(predictions: &Predictions<'_>, options: &ThresholdOptions) -> R
             errors += u64::from(!sorted[taken as usize].1);
             taken += 1;
         }
-        if taken < first {
+        if taken < fewest {
             continue;
         }
         if binomial::cdf(errors, taken, options.max_error) > 1.0 - options.confidence {

@@ -29,7 +29,6 @@ pub(crate) struct Definition {
 
 /// Which value of a metric is the best.
 #[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
 pub enum Best {
     /// The smallest possible one: a loss or an error.
     Lowest,

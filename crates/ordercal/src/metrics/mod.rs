@@ -4,7 +4,7 @@
 //! all edge cases and the public package whose values it equals; tests compare it with values computed by
 //! that package.
 //!
-//! [`Metric`] lists the metrics, each with a function of its own; [`evaluate()`] computes several at once.
+//! [`Metric`] lists and explains the metrics, each with a function of its own; [`evaluate()`] computes several at once.
 //! Uncertainty: [`bootstrap()`] intervals, a paired
 //! comparison ([`compare`]), a [`calibration_test()`]. Diagrams: [`Reliability`]. Several datasets:
 //! [`average_relative_errors`] and [`ranks`]. Data spread over files or machines: [`MetricState`].

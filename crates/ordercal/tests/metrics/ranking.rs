@@ -15,7 +15,7 @@ fn tied(seed: u64, classes: usize) -> (ndarray::Array2<f32>, Vec<u32>, Vec<f64>)
     let (logits, labels) = overconfident(seed, 300, classes, 1.5);
     let mut random = SplitMix(seed + 9);
     let weights = (0..300).map(|_| random.below(4) as f64 / 2.0).collect();
-    (logits.mapv(f32::round), labels, weights)
+    (logits.mapv(|v| (2.0 * v).round()), labels, weights)
 }
 
 fn rows(predictions: &Predictions<'_>) -> Vec<Row> {

@@ -80,11 +80,11 @@ fn estimates_are_close_on_ordinary_data() {
         (Metric::SmEce, 1e-12, 0.0),
         (Metric::MarginalCe, 2e-3, 2.0),
         (Metric::Auroc, 1e-5, 0.005),
-        (Metric::Ap, 1e-4, 0.01),
-        (Metric::Aurc, 1e-4, 0.01),
-        (Metric::Eaurc, 1e-4, 0.01),
-        (Metric::CoxSlope, 1e-4, 0.1),
-        (Metric::CoxIntercept, 1e-4, 0.1),
+        (Metric::Ap, 1e-3, 0.02),
+        (Metric::Aurc, 1e-3, 0.02),
+        (Metric::Eaurc, 1e-3, 0.02),
+        (Metric::CoxSlope, 1e-3, 0.2),
+        (Metric::CoxIntercept, 1e-3, 0.2),
     ] {
         let estimate = estimates[&metric];
         assert_close(estimate.value, values[&metric], off, metric.key());

@@ -174,7 +174,11 @@ impl Metric {
         Self::ALL.into_iter().filter(defined).collect()
     }
 
-    pub(super) fn check_classes(self, classes: usize) -> Result<()> {
+    /// Checks that the metric is defined for this many classes.
+    ///
+    /// # Errors
+    /// [`Error::MetricNotSupported`] if it is not.
+    pub fn check_classes(self, classes: usize) -> Result<()> {
         if self == Self::EcePositive && classes != 2 {
             return Err(Error::MetricNotSupported {
                 metric: self.key(),
