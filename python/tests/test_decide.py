@@ -1,14 +1,16 @@
 """Thresholds, prediction sets and the parts of the NLL; the guarantees are simulated in the library's tests."""
 
+from __future__ import annotations
+
 import math
+from typing import Any
 
 import numpy as np
+import ordercal
 import pytest
 
-import ordercal
 
-
-def made(rows, seed=0, sharpness=1.0):
+def made(rows: int, seed: int = 0, sharpness: float = 1.0) -> Any:
     rng = np.random.default_rng(seed)
     logits = rng.normal(size=(rows, 4)) * 2.0
     probs = np.exp(logits)
@@ -17,12 +19,12 @@ def made(rows, seed=0, sharpness=1.0):
     return (sharpness * logits).astype(np.float32), np.minimum(labels, 3)
 
 
-def softmax(logits):
+def softmax(logits: Any) -> Any:
     e = np.exp(logits.astype(np.float64) - logits.max(axis=1, keepdims=True))
     return e / e.sum(axis=1, keepdims=True)
 
 
-def test_a_threshold_says_what_it_takes_and_what_it_promises():
+def test_a_threshold_says_what_it_takes_and_what_it_promises() -> None:
     logits, labels = made(6000)
     found = ordercal.threshold(logits, labels, max_error=0.05)
     confidence = softmax(logits).max(axis=1)
@@ -38,7 +40,7 @@ def test_a_threshold_says_what_it_takes_and_what_it_promises():
     assert named == found
 
 
-def test_where_nothing_can_be_promised_it_says_so():
+def test_where_nothing_can_be_promised_it_says_so() -> None:
     logits, labels = made(100)
     found = ordercal.threshold(logits, labels)
     assert not found.promised and found.threshold == math.inf and found.coverage == 0.0
@@ -51,7 +53,7 @@ def test_where_nothing_can_be_promised_it_says_so():
     "settings",
     [{"method": "lac"}, {"method": "aps"}, {"method": "aps", "randomised": True}, {"method": "raps", "penalty": 0.1, "free": 1}],
 )
-def test_sets_cover_and_report_what_they_hold(settings):
+def test_sets_cover_and_report_what_they_hold(settings: dict[str, Any]) -> None:
     logits, labels = made(4000)
     sets = ordercal.prediction_sets(logits[:2000], labels[:2000], coverage=0.8, **settings)
     members = sets.sets(logits[2000:], seed=5)
@@ -67,7 +69,7 @@ def test_sets_cover_and_report_what_they_hold(settings):
         assert report.class_coverage[name] == pytest.approx(inside[labels[2000:] == name].mean())
 
 
-def test_lac_is_its_definition():
+def test_lac_is_its_definition() -> None:
     logits, labels = made(99)
     sets = ordercal.prediction_sets(logits, labels, coverage=0.9, method="lac")
     scores = np.sort(1.0 - softmax(logits)[np.arange(99), labels])
@@ -81,7 +83,7 @@ def test_lac_is_its_definition():
         ordercal.prediction_sets(logits, labels, coverage=1.5)
 
 
-def test_the_parts_of_the_nll_add_up_and_find_the_distortion():
+def test_the_parts_of_the_nll_add_up_and_find_the_distortion() -> None:
     logits, labels = made(2000, sharpness=3.0)
     parts = ordercal.decompose(logits, labels, method="ts")
     before = ordercal.evaluate(logits, labels, metrics="nll")["nll"]

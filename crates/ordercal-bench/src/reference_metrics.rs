@@ -27,7 +27,11 @@ pub fn check(logits_dir: &Path, metrics_json: &Path) -> Result<bool> {
         let test = load(&DataRef::new(path).with_split("test"), None)?;
         let data = test.dataset()?;
         let predictions = Predictions::from(&data);
-        let values = metrics::evaluate(&predictions, &Metric::for_classes(data.classes()), &MetricOptions::default())?;
+        let values = metrics::evaluate(
+            &predictions,
+            &Metric::for_classes(data.classes()),
+            &MetricOptions::default(),
+        )?;
         println!("{name}: {} rows, {} classes", data.rows(), data.classes());
         for (figure, reference) in figures {
             let reference = reference

@@ -10,7 +10,9 @@ const SIMULATIONS: usize = 1000;
 /// Two-class rows whose confidence c is right with probability `right(c)`.
 fn rows(rng: &mut Rng, count: usize, right: impl Fn(f64) -> f64) -> (Array2<f64>, Vec<u32>) {
     let confidence: Vec<f64> = (0..count).map(|_| draw(rng)).collect();
-    let labels = confidence.iter().map(|&c| u32::from(rng.uniform() > right(c)));
+    let labels = confidence
+        .iter()
+        .map(|&c| u32::from(rng.uniform() > right(c)));
     let labels = labels.collect();
     let probs = Array2::from_shape_fn((count, 2), |(row, class)| {
         [confidence[row], 1.0 - confidence[row]][class]
@@ -74,10 +76,18 @@ fn exceeded(count: usize, choose: impl Fn(&Predictions<'_>) -> f64) -> (usize, u
 fn the_promised_error_is_exceeded_in_at_most_5_percent_of_simulated_sets() {
     for count in [500, 2000] {
         let (broken, given) = exceeded(count, |predictions| {
-            threshold(predictions, &ThresholdOptions::default()).unwrap().threshold
+            threshold(predictions, &ThresholdOptions::default())
+                .unwrap()
+                .threshold
         });
-        assert!(broken as f64 <= most_exceedances(), "{broken} of {given} at {count} rows");
-        assert!(given > SIMULATIONS / 4, "only {given} thresholds at {count} rows");
+        assert!(
+            broken as f64 <= most_exceedances(),
+            "{broken} of {given} at {count} rows"
+        );
+        assert!(
+            given > SIMULATIONS / 4,
+            "only {given} thresholds at {count} rows"
+        );
     }
 }
 
@@ -100,7 +110,10 @@ fn a_threshold_by_the_observed_error_alone_breaks_the_promise_and_is_found_out()
         }
         found
     });
-    assert!(broken as f64 > most_exceedances(), "only {broken} of {SIMULATIONS}");
+    assert!(
+        broken as f64 > most_exceedances(),
+        "only {broken} of {SIMULATIONS}"
+    );
 }
 
 #[test]
@@ -139,11 +152,19 @@ fn a_threshold_says_what_it_costs_or_why_there_is_none() {
         ("confidence", options.clone().with_confidence(1.0)),
     ] {
         let refused = threshold(&predictions, &options);
-        assert!(matches!(refused, Err(Error::InvalidParameter { name: found, .. }) if found == name));
+        assert!(
+            matches!(refused, Err(Error::InvalidParameter { name: found, .. }) if found == name)
+        );
     }
     let weighted = predictions.with_weights(vec![1.0; 4000]).unwrap();
     let refused = threshold(&weighted, &options);
-    assert!(matches!(refused, Err(Error::InvalidParameter { name: "weights", .. })));
+    assert!(matches!(
+        refused,
+        Err(Error::InvalidParameter {
+            name: "weights",
+            ..
+        })
+    ));
 }
 
 /// Rows of five classes: a classifier that is right less often than 90 %.
@@ -207,10 +228,16 @@ fn sets_cover_as_often_as_promised_and_hardly_more() {
         let found = covered(method);
         // Without random numbers, the last classes of all rows have nearly the same score.
         let slack = match method {
-            SetMethod::Aps { randomised: false } | SetMethod::Raps { randomised: false, .. } => 0.02,
+            SetMethod::Aps { randomised: false }
+            | SetMethod::Raps {
+                randomised: false, ..
+            } => 0.02,
             _ => 0.0,
         };
-        assert!(found > 0.9 - band() && found < 0.9 + band() + slack, "{method:?}: {found}");
+        assert!(
+            found > 0.9 - band() && found < 0.9 + band() + slack,
+            "{method:?}: {found}"
+        );
     }
 }
 
@@ -225,7 +252,10 @@ fn a_quantile_one_rank_too_low_is_found_out() {
         let low = PredictionSets::learn(&calib, 0.89, SetMethod::Lac, simulation).unwrap();
         let (probs, labels) = five_classes(&mut rng, 99);
         let fresh = Predictions::from_probs(probs.view(), &labels).unwrap();
-        total += low.with_allow_empty(true).evaluate(&fresh, simulation).coverage;
+        total += low
+            .with_allow_empty(true)
+            .evaluate(&fresh, simulation)
+            .coverage;
     }
     let found = total / SIMULATIONS as f64;
     assert!((found - 0.9).abs() > band(), "{found}");
@@ -250,7 +280,9 @@ fn sets_are_those_of_their_report_and_never_empty_unless_allowed() {
             let size = members.iter().filter(|&&m| m).count() as f64 / 400.0;
             assert!((report.mean_size - size).abs() < 1e-12);
             let hits = labels.iter().enumerate();
-            let hits = hits.filter(|&(row, &label)| members[[row, label as usize]]).count();
+            let hits = hits
+                .filter(|&(row, &label)| members[[row, label as usize]])
+                .count();
             assert!((report.coverage - hits as f64 / 400.0).abs() < 1e-12);
             assert_eq!(report.sizes.iter().sum::<u64>(), 400);
             let of_zero: Vec<usize> = (0..400).filter(|&row| labels[row] == 0).collect();
@@ -272,7 +304,13 @@ fn sets_are_those_of_their_report_and_never_empty_unless_allowed() {
     let all = PredictionSets::learn(&few, 0.9, SetMethod::Lac, 3).unwrap();
     assert!(all.quantile.is_infinite() && all.sets(data.scores(), 0).iter().all(|&m| m));
     let refused = PredictionSets::learn(&calib, 1.0, SetMethod::Lac, 3);
-    assert!(matches!(refused, Err(Error::InvalidParameter { name: "coverage", .. })));
+    assert!(matches!(
+        refused,
+        Err(Error::InvalidParameter {
+            name: "coverage",
+            ..
+        })
+    ));
 }
 
 /// Logits of a calibrated predictor, with labels drawn from it.
@@ -293,7 +331,11 @@ fn calibrated(seed: u64, rows: usize) -> (Array2<f32>, Vec<u32>) {
 }
 
 fn nll(logits: &Array2<f32>, labels: &[u32]) -> f64 {
-    let data = Dataset::new(Scores::new(ScoreKind::Logits, logits.view()).unwrap(), labels).unwrap();
+    let data = Dataset::new(
+        Scores::new(ScoreKind::Logits, logits.view()).unwrap(),
+        labels,
+    )
+    .unwrap();
     let stats = Predictions::from(&data).row_stats();
     stats.iter().map(|stat| stat.nll).sum::<f64>() / labels.len() as f64
 }
@@ -311,12 +353,21 @@ fn the_parts_of_the_nll_are_the_known_ones() {
     for seed in 0..40 {
         let (logits, labels) = calibrated(100 + seed, 1000);
         let logits = distort(&logits);
-        let data = Dataset::new(Scores::new(ScoreKind::Logits, logits.view()).unwrap(), &labels).unwrap();
-        let parts = decompose(&data, &Method::from_key("ts").unwrap(), 5, 1357, &Unwatched).unwrap();
+        let data = Dataset::new(
+            Scores::new(ScoreKind::Logits, logits.view()).unwrap(),
+            &labels,
+        )
+        .unwrap();
+        let parts =
+            decompose(&data, &Method::from_key("ts").unwrap(), 5, 1357, &Unwatched).unwrap();
         let sum = parts.nll_calibration.value + parts.nll_refinement.value;
         assert!((parts.nll.value - sum).abs() < 1e-12);
-        for (place, (found, truth)) in
-            [(parts.nll_calibration, calibration), (parts.nll_refinement, refinement)].into_iter().enumerate()
+        for (place, (found, truth)) in [
+            (parts.nll_calibration, calibration),
+            (parts.nll_refinement, refinement),
+        ]
+        .into_iter()
+        .enumerate()
         {
             inside[place] += usize::from(found.lower <= truth && truth <= found.upper);
         }
@@ -330,7 +381,11 @@ fn calibrated_scores_have_nothing_to_remove_and_auto_finds_what_there_is() {
     let (logits, labels) = calibrated(3, 1500);
     let auto = Method::from_key("auto").unwrap();
     let parts = |logits: &Array2<f32>| {
-        let data = Dataset::new(Scores::new(ScoreKind::Logits, logits.view()).unwrap(), &labels).unwrap();
+        let data = Dataset::new(
+            Scores::new(ScoreKind::Logits, logits.view()).unwrap(),
+            &labels,
+        )
+        .unwrap();
         decompose(&data, &auto, 3, 1357, &Unwatched).unwrap()
     };
     let before = parts(&logits);

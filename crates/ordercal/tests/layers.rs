@@ -5,8 +5,27 @@ use std::path::{Path, PathBuf};
 
 /// The modules of the crate; each may import from those before it.
 const LAYERS: [&str; 22] = [
-    "error", "rng", "watch", "math", "real", "rank", "data", "optim", "nn", "models", "methods",
-    "combine", "registry", "metrics", "decide", "select", "decompose", "compare", "curve", "diagnose", "kernels",
+    "error",
+    "rng",
+    "watch",
+    "math",
+    "real",
+    "rank",
+    "data",
+    "optim",
+    "nn",
+    "models",
+    "methods",
+    "combine",
+    "registry",
+    "metrics",
+    "decide",
+    "select",
+    "decompose",
+    "compare",
+    "curve",
+    "diagnose",
+    "kernels",
     "prelude",
 ];
 

@@ -259,6 +259,7 @@ def describe_metric(key: MetricKey) -> MetricDescription:
 
     Examples
     --------
+    >>> import ordercal
     >>> print(ordercal.describe_metric("accuracy").formula)
     (1/N) Σᵢ 1{argmax pᵢ = yᵢ}
     """

@@ -46,7 +46,9 @@ pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exi
         measures.metrics.retain(defined);
     }
     for metric in &measures.metrics {
-        metric.check_classes(classes).map_err(|e| at(input.path(), e))?;
+        metric
+            .check_classes(classes)
+            .map_err(|e| at(input.path(), e))?;
     }
     let rows = reader.count_rows()?;
     // The bootstrap needs all rows in memory.

@@ -96,7 +96,10 @@ mod tests {
             for k in [0, 1, 2, n / 10, n / 2, n - 1, n] {
                 for p in [1e-6, 0.02, 0.3, 0.5, 0.97] {
                     let (ours, slow) = (cdf(k, n, p), slow_cdf(k, n, p));
-                    assert!((ours - slow).abs() < 1e-12 * (1.0 + slow), "{k} of {n} at {p}: {ours} and {slow}");
+                    assert!(
+                        (ours - slow).abs() < 1e-12 * (1.0 + slow),
+                        "{k} of {n} at {p}: {ours} and {slow}"
+                    );
                 }
             }
         }
@@ -109,7 +112,10 @@ mod tests {
         assert!((none - (1.0 - 0.05_f64.powf(0.01))).abs() < 1e-12, "{none}");
         // R: binom.test(10, 100)$conf.int.
         let (low, high) = interval(10, 100, 0.95);
-        assert!((low - 0.049_004_688_786_4).abs() < 1e-9 && (high - 0.176_222_597_749_9).abs() < 1e-9, "{low} {high}");
+        assert!(
+            (low - 0.049_004_688_786_4).abs() < 1e-9 && (high - 0.176_222_597_749_9).abs() < 1e-9,
+            "{low} {high}"
+        );
         assert_eq!(interval(0, 5, 0.9).0, 0.0);
         assert_eq!(interval(5, 5, 0.9).1, 1.0);
     }

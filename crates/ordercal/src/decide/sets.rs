@@ -64,7 +64,10 @@ impl SetMethod {
 
     fn draw(self, rng: &mut Rng) -> f64 {
         match self {
-            Self::Aps { randomised: true } | Self::Raps { randomised: true, .. } => rng.uniform(),
+            Self::Aps { randomised: true }
+            | Self::Raps {
+                randomised: true, ..
+            } => rng.uniform(),
             _ => 1.0,
         }
     }
@@ -148,7 +151,11 @@ impl PredictionSets {
         if let SetMethod::Raps { penalty, .. } = method
             && !(penalty >= 0.0 && penalty.is_finite())
         {
-            return invalid("penalty", penalty.to_string(), "a finite number of at least 0");
+            return invalid(
+                "penalty",
+                penalty.to_string(),
+                "a finite number of at least 0",
+            );
         }
         if predictions.weights().is_some() {
             let expected = "none: the guarantee counts rows, each once";
@@ -221,7 +228,10 @@ impl PredictionSets {
         }
         let covered: u64 = of_class.iter().map(|class| class.0).sum();
         let rows = predictions.rows() as u64;
-        let classes = sizes.iter().enumerate().map(|(size, &count)| size as u64 * count);
+        let classes = sizes
+            .iter()
+            .enumerate()
+            .map(|(size, &count)| size as u64 * count);
         SetReport {
             coverage: covered as f64 / rows as f64,
             interval: binomial::interval(covered, rows, 0.95),
@@ -236,13 +246,18 @@ impl PredictionSets {
 
     fn admit<'b>(&self, probs: &[f64], rng: &mut Rng, buffers: &'b mut Buffers) -> &'b [bool] {
         let u = self.method.draw(rng);
-        self.method.scores(probs, u, &mut buffers.order, &mut buffers.scores);
+        self.method
+            .scores(probs, u, &mut buffers.order, &mut buffers.scores);
         for (admitted, &score) in buffers.admitted.iter_mut().zip(&buffers.scores) {
             *admitted = score <= self.quantile;
         }
         if !self.allow_empty {
             let first_largest = |best: usize, class: usize| {
-                if probs[class] > probs[best] { class } else { best }
+                if probs[class] > probs[best] {
+                    class
+                } else {
+                    best
+                }
             };
             buffers.admitted[(0..probs.len()).fold(0, first_largest)] = true;
         }

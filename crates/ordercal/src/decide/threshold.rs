@@ -44,7 +44,10 @@ impl ThresholdOptions {
     /// # Errors
     /// Names the first option that is out of range.
     pub fn validate(&self) -> Result<()> {
-        for (name, value) in [("max_error", self.max_error), ("confidence", self.confidence)] {
+        for (name, value) in [
+            ("max_error", self.max_error),
+            ("confidence", self.confidence),
+        ] {
             if !(value > 0.0 && value < 1.0) {
                 return Err(Error::InvalidParameter {
                     name,

@@ -135,15 +135,17 @@ fn spiegelhalters_statistic_is_standard_normal_if_calibrated_and_large_if_not() 
     let mut inside = 0;
     for _ in 0..400 {
         let p: Vec<f64> = (0..200).map(|_| 0.5 + 0.49 * random.uniform()).collect();
-        let probs = ndarray::Array2::from_shape_fn((200, 2), |(row, class)| {
-            [p[row], 1.0 - p[row]][class]
-        });
+        let probs =
+            ndarray::Array2::from_shape_fn((200, 2), |(row, class)| [p[row], 1.0 - p[row]][class]);
         let labels: Vec<u32> = p.iter().map(|p| u32::from(random.uniform() > *p)).collect();
         let predictions = Predictions::from_probs(probs.view(), &labels).expect("probabilities");
         let z = metrics::spiegelhalter_z(&predictions, &options).expect("options");
         inside += usize::from(z.abs() < 1.96);
     }
-    assert!((366..=393).contains(&inside), "{inside} of 400 within ±1.96");
+    assert!(
+        (366..=393).contains(&inside),
+        "{inside} of 400 within ±1.96"
+    );
 }
 
 #[test]
@@ -162,7 +164,11 @@ fn coxs_regression_is_where_the_gradient_of_the_likelihood_is_0() {
         for (row, &w) in weights.iter().enumerate() {
             predictions.probabilities(row, &mut p);
             let top = (0..classes).rev().max_by(|&a, &b| p[a].total_cmp(&p[b]));
-            let class = if classes == 2 { 1 } else { top.expect("classes") };
+            let class = if classes == 2 {
+                1
+            } else {
+                top.expect("classes")
+            };
             let x = (p[class] / (1.0 - p[class])).ln();
             let happened = f64::from(u8::from(labels[row] as usize == class));
             let residual = happened - 1.0 / (1.0 + (-intercept - slope * x).exp());
@@ -194,7 +200,10 @@ fn coxs_slope_undoes_a_temperature() {
     let (slope, intercept) = (found[&Metric::CoxSlope], found[&Metric::CoxIntercept]);
     assert!(slope.lower < 0.5 && slope.upper > 0.5, "{slope:?}");
     assert!(slope.upper - slope.lower < 0.06, "{slope:?}");
-    assert!(intercept.lower < 0.0 && intercept.upper > 0.0, "{intercept:?}");
+    assert!(
+        intercept.lower < 0.0 && intercept.upper > 0.0,
+        "{intercept:?}"
+    );
 }
 
 #[test]
@@ -221,7 +230,10 @@ fn the_error_of_the_positive_class_is_for_two_classes() {
     let how = BootstrapOptions::default().with_resamples(100);
     let interval = bootstrap(&predictions, &[Metric::EcePositive], &options, &how);
     let interval = interval.expect("two classes")[&Metric::EcePositive];
-    assert!(interval.lower < found && found < interval.upper, "{interval:?}");
+    assert!(
+        interval.lower < found && found < interval.upper,
+        "{interval:?}"
+    );
     let mut state = MetricState::new(2, options.clone()).expect("options");
     state.update(&predictions).expect("rows");
     let merged = state.intervals(&how).expect("rows")[&Metric::EcePositive];
@@ -249,7 +261,10 @@ fn what_all_right_predictions_leave_undefined_is_nan_and_so_are_its_intervals() 
     let found = bootstrap(&all_right, &shown, &MetricOptions::default(), &how).expect("options");
     for metric in [Metric::Auroc, Metric::CoxSlope, Metric::CoxIntercept] {
         let interval = found[&metric];
-        assert!(interval.value.is_nan() && interval.lower.is_nan(), "{metric}");
+        assert!(
+            interval.value.is_nan() && interval.lower.is_nan(),
+            "{metric}"
+        );
     }
     assert!(found[&Metric::Aurc].upper < 1e-12 && found[&Metric::Eaurc].upper < 1e-12);
     // One wrong row: some resamples lack it, and the others still make an interval.

@@ -16,8 +16,7 @@ fn state_of(data: &Dataset<'_>, options: &MetricOptions) -> MetricState {
 /// Compares a state with the rows themselves.
 fn check_against_rows(data: &Dataset<'_>, options: &MetricOptions) {
     let shown = Metric::for_classes(data.classes());
-    let values =
-        metrics::evaluate(&Predictions::from(data), &shown, options).expect("options");
+    let values = metrics::evaluate(&Predictions::from(data), &shown, options).expect("options");
     let estimates = state_of(data, options).finalize().expect("rows");
     assert_eq!(estimates.len(), shown.len());
     for (metric, estimate) in estimates {
@@ -70,8 +69,12 @@ fn estimates_are_close_on_ordinary_data() {
     let (logits, labels) = overconfident(11, 20_000, 10, 2.0);
     let data = dataset(&logits, &labels);
     let options = MetricOptions::default();
-    let values =
-        metrics::evaluate(&Predictions::from(&data), &Metric::for_classes(10), &options).expect("options");
+    let values = metrics::evaluate(
+        &Predictions::from(&data),
+        &Metric::for_classes(10),
+        &options,
+    )
+    .expect("options");
     let estimates = state_of(&data, &options).finalize().expect("rows");
     for (metric, off, bound) in [
         (Metric::AdaptiveEce, 1e-3, 0.15),

@@ -38,7 +38,10 @@ fn estimate(state: &MetricState) -> Estimate {
     let value = average_precision(&groups);
     let mut above = Tied::default();
     let (mut lowest, mut highest) = (0.0, 0.0);
-    for group in groups.iter().filter(|group| group.right > 0.0 || group.wrong > 0.0) {
+    for group in groups
+        .iter()
+        .filter(|group| group.right > 0.0 || group.wrong > 0.0)
+    {
         let weight = above.weight();
         lowest += group.right * above.right / (weight + group.wrong).max(f64::MIN_POSITIVE);
         if group.right > 0.0 {
@@ -51,7 +54,9 @@ fn estimate(state: &MetricState) -> Estimate {
     let error_bound = if value.is_nan() {
         0.0
     } else {
-        (highest / right - value).max(value - lowest / right).max(0.0)
+        (highest / right - value)
+            .max(value - lowest / right)
+            .max(0.0)
     };
     Estimate { value, error_bound }
 }

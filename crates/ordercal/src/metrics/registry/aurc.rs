@@ -48,7 +48,9 @@ pub(super) fn estimate(state: &MetricState) -> Estimate {
     let total = above.weight();
     Estimate {
         value,
-        error_bound: (highest / total - value).max(value - lowest / total).max(0.0),
+        error_bound: (highest / total - value)
+            .max(value - lowest / total)
+            .max(0.0),
     }
 }
 

@@ -15,7 +15,9 @@ pub(super) const DEFINITION: Definition = Definition {
     caveat: "It is the intercept beside the fitted slope, not the one for a slope of 1 (calibration in the large); of more than two classes it is about the predicted one, of two about the second.",
     equals: "an unpenalised logistic regression on the log-odds, as of scikit-learn's LogisticRegression(C=inf)",
     best: Best::Value(0.0),
-    compute: Compute::Rows(|rows, _| cox::fit(&cox::points(rows)).map_or(f64::NAN, |fit| fit.intercept)),
+    compute: Compute::Rows(|rows, _| {
+        cox::fit(&cox::points(rows)).map_or(f64::NAN, |fit| fit.intercept)
+    }),
     from_state: FromState::Estimated(|state| {
         let (fit, bounds) = state.cox()?;
         Some(Estimate {

@@ -15,7 +15,9 @@ pub(super) const DEFINITION: Definition = Definition {
     caveat: "Of more than two classes it is about the predicted one, of two about the second; a single confident error moves it; undefined (NaN) if the outcomes are all the same or are separated by the probability.",
     equals: "an unpenalised logistic regression on the log-odds, as of scikit-learn's LogisticRegression(C=inf)",
     best: Best::Value(1.0),
-    compute: Compute::Rows(|rows, _| cox::fit(&cox::points(rows)).map_or(f64::NAN, |fit| fit.slope)),
+    compute: Compute::Rows(|rows, _| {
+        cox::fit(&cox::points(rows)).map_or(f64::NAN, |fit| fit.slope)
+    }),
     from_state: FromState::Estimated(|state| {
         let (fit, bounds) = state.cox()?;
         Some(Estimate {
