@@ -182,7 +182,9 @@ impl Metric {
         if self == Self::EcePositive && classes != 2 {
             return Err(Error::MetricNotSupported {
                 metric: self.key(),
-                reason: format!("it is for two classes and there are {classes}; use ece or classwise_ece"),
+                reason: format!(
+                    "it is for two classes and there are {classes}; use ece or classwise_ece"
+                ),
             });
         }
         Ok(())
@@ -261,7 +263,13 @@ mod tests {
                 match function(&predictions, &options) {
                     Ok(value) => assert_eq!(value.to_bits(), values[&metric].to_bits(), "{metric}"),
                     Err(error) => assert!(
-                        matches!(error, Error::MetricNotSupported { metric: "ece_positive", .. }),
+                        matches!(
+                            error,
+                            Error::MetricNotSupported {
+                                metric: "ece_positive",
+                                ..
+                            }
+                        ),
                         "{error}"
                     ),
                 }
