@@ -18,13 +18,13 @@ impl Tied {
 /// The rows from the most to the least confident; rows with equal confidences are one, so their order does not matter.
 pub(crate) fn by_descending_confidence(rows: &Sorted<'_>) -> Vec<Tied> {
     let mut groups: Vec<Tied> = Vec::new();
-    let mut last = f64::NAN;
+    let mut last = f64::INFINITY;
     for row in (0..rows.confidence.len()).rev() {
         let weight = rows.weight.map_or(1.0, |w| w[row]);
         if weight <= 0.0 {
             continue;
         }
-        if rows.confidence[row] != last {
+        if rows.confidence[row] < last {
             groups.push(Tied::default());
             last = rows.confidence[row];
         }
