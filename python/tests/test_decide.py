@@ -26,7 +26,7 @@ def softmax(logits: Any) -> Any:
 
 def test_a_threshold_says_what_it_takes_and_what_it_promises() -> None:
     logits, labels = made(6000)
-    found = ordercal.threshold(logits, labels, max_error=0.05)
+    found = ordercal.threshold(logits, labels, max_error=0.1)
     confidence = softmax(logits).max(axis=1)
     taken = confidence >= found.threshold
     assert found.promised and found.rows == 6000 and found.taken == taken.sum()
@@ -34,7 +34,7 @@ def test_a_threshold_says_what_it_takes_and_what_it_promises() -> None:
     assert found.coverage_interval[0] < found.coverage < found.coverage_interval[1]
     wrong = logits.argmax(axis=1) != labels
     assert found.error == pytest.approx(wrong[taken].mean())
-    assert found.error < found.error_bound <= 0.05
+    assert found.error < found.error_bound <= 0.1
     # Names of classes change nothing.
     named = ordercal.threshold(logits, np.array(list("abcd"))[labels], max_error=0.05)
     assert named == found

@@ -175,7 +175,7 @@ def test_metrics_to_threshold_by_are_those_of_scikit_learn(classes: int) -> None
     linear_model = pytest.importorskip("sklearn.linear_model")
     rng = np.random.default_rng(classes)
     # Rounded, so that confidences are tied.
-    logits = np.round(rng.normal(size=(800, classes)) * 2, 1)
+    logits = np.round(rng.normal(size=(800, classes)) * 8) / 4
     probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     labels = (probs.cumsum(axis=1) ** 1.2 < rng.uniform(size=(800, 1))).sum(axis=1).clip(0, classes - 1)
     weight = rng.integers(1, 4, size=800)

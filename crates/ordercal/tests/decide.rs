@@ -145,7 +145,11 @@ fn a_threshold_says_what_it_costs_or_why_there_is_none() {
     let guess: Vec<u32> = (0..4000).map(|row| row % 2).collect();
     let guessed = Predictions::from_probs(probs.view(), &guess).unwrap();
     let none = threshold(&guessed, &options).unwrap();
-    assert!(none.reason.contains("are wrong"), "{}", none.reason);
+    assert!(
+        none.reason.contains("wrong ones are too many"),
+        "{}",
+        none.reason
+    );
 
     for (name, options) in [
         ("max_error", options.clone().with_max_error(0.0)),

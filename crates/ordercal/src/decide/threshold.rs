@@ -143,6 +143,8 @@ pub fn threshold(predictions: &Predictions<'_>, options: &ThresholdOptions) -> R
     sorted.sort_by(|a, b| b.0.total_cmp(&a.0));
     let rows = sorted.len() as u64;
     let fewest = options.fewest_rows();
+    // With the fewest rows a single error ends the search, so it starts with more where there are enough.
+    let first = fewest.max((4 * fewest).min(rows / 20));
 
     let mut passed: Option<(f64, u64, u64)> = None;
     let mut failed = None;
@@ -153,7 +155,7 @@ pub fn threshold(predictions: &Predictions<'_>, options: &ThresholdOptions) -> R
             errors += u64::from(!sorted[taken as usize].1);
             taken += 1;
         }
-        if taken < fewest {
+        if taken < first {
             continue;
         }
         if binomial::cdf(errors, taken, options.max_error) > 1.0 - options.confidence {
@@ -165,7 +167,7 @@ pub fn threshold(predictions: &Predictions<'_>, options: &ThresholdOptions) -> R
     let reason = match (passed, failed) {
         (Some(_), _) => String::new(),
         (None, Some((at, taken, errors))) => format!(
-            "no threshold can be promised: of the {taken} rows with a confidence of at least {at:.6}, {errors} are wrong, \
+            "no threshold can be promised: of the {taken} rows with a confidence of at least {at:.6}, {errors} wrong ones are \
              too many to rule out an error rate above {}; use more rows or a larger max_error",
             options.max_error
         ),
