@@ -208,7 +208,7 @@ def prediction_sets(
     *,
     coverage: float = 0.9,
     method: SetMethod = "aps",
-    randomised: bool = False,
+    randomised: bool = True,
     free: int = 5,
     penalty: float = 0.01,
     allow_empty: bool = False,
@@ -234,7 +234,8 @@ def prediction_sets(
         probabilities down to its own, which gives larger sets for harder rows; "raps" the same plus `penalty` for each
         class beyond the first `free`, which shortens long sets.
     randomised : bool
-        Whether "aps" and "raps" count a random part of the class's own probability, for exact coverage.
+        Whether "aps" and "raps" count a random part of the class's own probability. Otherwise they count all of it, and
+        cover more often than asked, with larger sets.
     free, penalty : int, float
         The settings of "raps".
     allow_empty : bool
