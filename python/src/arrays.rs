@@ -38,6 +38,15 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Matrix<'py> {
 }
 
 impl Matrix<'_> {
+    /// K.
+    pub fn classes(&self) -> usize {
+        match self {
+            Self::F32(values) => values.as_array().ncols(),
+            Self::F64(values) => values.as_array().ncols(),
+            Self::F16(values) => values.as_array().ncols(),
+        }
+    }
+
     /// The numbers, to be read without the interpreter.
     pub fn view(&self) -> ScoreArray<'_> {
         match self {

@@ -5,6 +5,7 @@
 
 mod arrays;
 mod compare;
+mod decide;
 mod errors;
 mod fit;
 mod metrics;
@@ -29,11 +30,13 @@ mod _native {
     #[pymodule_export]
     use super::compare::{compare, comparison_defaults};
     #[pymodule_export]
+    use super::decide::{Sets, decompose, threshold};
+    #[pymodule_export]
     use super::fit::fit;
     #[pymodule_export]
     use super::methods::{brief, defaults, keys, promises_order, python_class};
     #[pymodule_export]
-    use super::metrics::{evaluate, metrics, reliability};
+    use super::metrics::{describe_metric, evaluate, metrics, reliability};
     #[pymodule_export]
     use super::model::Model;
     #[pymodule_export]

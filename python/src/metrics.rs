@@ -26,6 +26,20 @@ pub fn metrics() -> Vec<(&'static str, bool)> {
     keys.map(|m| (m.key(), m.higher_is_better())).collect()
 }
 
+/// The name of a metric, what it asks, formula, range, caveat, and what it equals.
+#[pyfunction]
+pub fn describe_metric(key: &str) -> PyResult<[&'static str; 6]> {
+    let metric = Metric::from_str(key).map_err(refuse)?;
+    Ok([
+        metric.name(),
+        metric.brief(),
+        metric.formula(),
+        metric.range(),
+        metric.caveat(),
+        metric.equals(),
+    ])
+}
+
 /// Metrics by key.
 pub fn parse(keys: &[String]) -> PyResult<Vec<Metric>> {
     let metric = |key: &String| Metric::from_str(key).map_err(refuse);
@@ -51,13 +65,13 @@ pub fn evaluate(
     seed: u64,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Vec<Measured>> {
+    let view = scores.view();
     let metrics = match keys {
         Some(keys) => parse(&keys)?,
-        None => Metric::ALL.to_vec(),
+        None => Metric::for_classes(scores.classes()),
     };
     let kind = kind(kind_name)?;
     let rows = Rows::new(&labels, weights.as_ref());
-    let view = scores.view();
     let options = MetricOptions::default().with_bins(bins);
     let how = resamples.map(|r| {
         BootstrapOptions::default()

@@ -147,3 +147,12 @@ def test_mistakes_are_named(calib: Split, test: Split) -> None:
         ordercal.compare({"one": (*calib, test.scores[:, :4], np.minimum(test.labels, 3))}, [])
     with pytest.raises(ordercal.OrdercalError, match="bins"):
         ordercal.compare(data, ["ts"], bins=0)
+
+
+def test_a_comparison_is_a_data_frame(calib: Split, test: Split) -> None:
+    pytest.importorskip("pandas")
+    found = ordercal.compare({"one": (*calib, *test)}, ["ts"], metrics=["nll", "auroc"], bootstrap=0)
+    frame = found.to_pandas()
+    assert set(frame["method"]) == {"uncalibrated", "ts"} and {"nll", "auroc"} <= set(frame["metric"])
+    row = frame[(frame["method"] == "ts") & (frame["metric"] == "nll")]
+    assert row["value"].item() == found["datasets"][0]["methods"][1]["metrics"]["nll"]

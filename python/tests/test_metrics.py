@@ -11,7 +11,9 @@ import pytest
 from conftest import Split
 from ordercal import _native
 
-KEYS = [key for key, _ in _native.metrics()]
+#: The metrics of two classes, and of more.
+TWO = [key for key, _ in _native.metrics()]
+KEYS = [key for key in TWO if key != "ece_positive"]
 
 
 def test_metrics_by_hand() -> None:
@@ -165,3 +167,48 @@ def test_bootstraps_can_be_watched_and_ended(test: Split) -> None:
 
     with pytest.raises(RuntimeError, match="enough"):
         ordercal.evaluate(test.scores, test.labels, bootstrap=100_000, metrics="ece", progress=stop)
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_metrics_to_threshold_by_are_those_of_scikit_learn(classes: int) -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    rng = np.random.default_rng(classes)
+    # Rounded, so that confidences are tied.
+    logits = np.round(rng.normal(size=(800, classes)) * 8) / 4
+    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    labels = (probs.cumsum(axis=1) ** 1.2 < rng.uniform(size=(800, 1))).sum(axis=1).clip(0, classes - 1)
+    weight = rng.integers(1, 4, size=800)
+    found = ordercal.evaluate(logits, labels, sample_weight=weight)
+    confidence, hit = np.round(probs.max(axis=1), 14), logits.argmax(axis=1) == labels
+    auroc = metrics.roc_auc_score(hit, confidence, sample_weight=weight)
+    assert found["auroc"] == pytest.approx(auroc, abs=1e-9)
+    ap = metrics.average_precision_score(hit, confidence, sample_weight=weight)
+    assert found["ap"] == pytest.approx(ap, abs=1e-9)
+    brier = np.average(((probs - np.eye(classes)[labels]) ** 2).sum(axis=1), weights=weight)
+    assert found["brier_sum"] == pytest.approx(brier, abs=1e-6)
+    p, happened = (probs[:, 1], labels) if classes == 2 else (probs.max(axis=1), hit)
+    odds = np.log(p / (1 - p))[:, None]
+    cox = linear_model.LogisticRegression(C=1e12, tol=1e-12, max_iter=10_000).fit(odds, happened, sample_weight=weight)
+    assert found["cox_slope"] == pytest.approx(cox.coef_[0, 0], abs=1e-4)
+    assert found["cox_intercept"] == pytest.approx(cox.intercept_[0], abs=1e-4)
+
+
+def test_the_positive_class_has_an_error_of_its_own() -> None:
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=500)
+    labels = (rng.uniform(size=500) < p**2).astype(int)
+    found = ordercal.evaluate(p, labels, kind="probs")
+    assert list(found) == TWO
+    assert found["ece_positive"] == pytest.approx(ordercal.reliability(p, labels, kind="probs", target=1).error, abs=1e-9)
+    with pytest.raises(ordercal.OrdercalError, match="two classes and there are 3"):
+        ordercal.evaluate(np.eye(3), [0, 1, 2], metrics="ece_positive")
+
+
+def test_every_metric_is_described() -> None:
+    for key in TWO:
+        found = ordercal.describe_metric(key)  # type: ignore[arg-type]
+        assert found.key == key and found.asks.endswith(".") and found.caveat.endswith(".")
+        assert found.formula in str(found) and found.equals and found.range
+    with pytest.raises(ordercal.OrdercalError, match="aurok"):
+        ordercal.describe_metric("aurok")  # type: ignore[arg-type]

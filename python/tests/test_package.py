@@ -36,11 +36,28 @@ def test_keys_are_those_of_the_library() -> None:
     assert list(get_args(_types.MetricKey)) == [key for key, _ in _native.metrics()]
 
 
+def test_every_form_of_model_has_a_torch_module() -> None:
+    # Read as text: PyTorch need not be there.
+    module = (ROOT / "python" / "py_src" / "ordercal" / "_torch.py").read_text()
+    table = module[module.index("FORMS:") : module.index("def form(")]
+    modules = re.findall(r'^    "(\w+)": \w+,$', table, re.M)
+    library = (ROOT / "crates" / "ordercal" / "src" / "models" / "mod.rs").read_text()
+    forms = re.findall(r'^ +\w+\(\w+Model\) "(\w+)",$', library, re.M)
+    assert len(forms) > 10 and set(forms) - {"custom"} <= set(modules)
+
+
 PUBLIC: list[Any] = [
     *REGISTRY.values(),
     ordercal.evaluate,
     ordercal.reliability,
     ordercal.compare,
+    ordercal.threshold,
+    ordercal.prediction_sets,
+    ordercal.PredictionSets.sets,
+    ordercal.PredictionSets.evaluate,
+    ordercal.decompose,
+    ordercal.describe_metric,
+    ordercal.Calibrator.to_torch,
     ordercal.load,
     ordercal.calibrator,
     ordercal.MetricState,

@@ -27,7 +27,11 @@ pub fn check(logits_dir: &Path, metrics_json: &Path) -> Result<bool> {
         let test = load(&DataRef::new(path).with_split("test"), None)?;
         let data = test.dataset()?;
         let predictions = Predictions::from(&data);
-        let values = metrics::evaluate(&predictions, &Metric::ALL, &MetricOptions::default())?;
+        let values = metrics::evaluate(
+            &predictions,
+            &Metric::for_classes(data.classes()),
+            &MetricOptions::default(),
+        )?;
         println!("{name}: {} rows, {} classes", data.rows(), data.classes());
         for (figure, reference) in figures {
             let reference = reference
@@ -59,7 +63,7 @@ fn ours(figure: &str, values: &BTreeMap<Metric, f64>, data: &Dataset<'_>) -> Res
     let metric = match figure {
         "n" => return Ok(data.rows() as f64),
         "classes" => return Ok(data.classes() as f64),
-        "brier_sum_over_classes" => return Ok(values[&Metric::Brier] * data.classes() as f64),
+        "brier_sum_over_classes" => return Ok(values[&Metric::BrierSum]),
         "accuracy" => Metric::Accuracy,
         "top5" => Metric::Top5,
         "nll" => Metric::Nll,

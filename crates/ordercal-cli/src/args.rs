@@ -67,6 +67,13 @@ pub enum Command {
     Export(ExportArgs),
     /// Describe a model or a data file, with warnings
     Inspect(InspectArgs),
+    /// Explain the metrics: what each asks, its formula, and when it misleads
+    #[command(after_help = "Examples:\n  ordercal metrics\n  ordercal metrics ece auroc")]
+    Metrics {
+        /// The metrics to explain [default: all]
+        #[arg(value_name = "METRIC")]
+        keys: Vec<String>,
+    },
     /// Print a completion script for a shell
     #[command(
         after_help = "Example:\n  ordercal completions bash > ~/.local/share/bash-completion/completions/ordercal"

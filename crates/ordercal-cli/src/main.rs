@@ -77,6 +77,7 @@ fn run(cli: &Cli) -> Result<Exit> {
         Command::Plot(args) => commands::plot::run(args, printer),
         Command::Export(args) => commands::export::run(args, printer),
         Command::Inspect(args) => commands::inspect::run(args, printer),
+        Command::Metrics { keys } => commands::metrics::run(keys, printer),
         Command::Completions { shell } => Ok(commands::completions::run(*shell)),
     }
 }

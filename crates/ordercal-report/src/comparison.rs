@@ -83,15 +83,22 @@ impl Comparison {
         methods.iter().map(|m| m.metrics[&metric]).collect()
     }
 
-    /// The ranks of the methods by a metric on a dataset.
-    pub fn ranks(&self, metric: Metric, dataset: usize) -> Vec<usize> {
-        metrics::ranks(&self.values(metric, dataset), metric.higher_is_better())
+    /// What methods are compared by: [`Metric::error`] of the values.
+    fn errors(&self, metric: Metric, dataset: usize) -> Vec<f64> {
+        let values = self.values(metric, dataset).into_iter();
+        values.map(|value| metric.error(value)).collect()
     }
 
-    /// Every method's mean over the datasets of metric / uncalibrated metric.
+    /// The ranks of the methods by a metric on a dataset.
+    pub fn ranks(&self, metric: Metric, dataset: usize) -> Vec<usize> {
+        metrics::ranks(&self.errors(metric, dataset), metric.higher_is_better())
+    }
+
+    /// Every method's mean over the datasets of metric / uncalibrated metric; of [`Metric::error`] where the best value
+    /// is neither the smallest nor the largest.
     pub fn average_relative_errors(&self, metric: Metric) -> Vec<f64> {
         let rows: Vec<Vec<f64>> = (0..self.datasets.len())
-            .map(|dataset| self.values(metric, dataset))
+            .map(|dataset| self.errors(metric, dataset))
             .collect();
         metrics::average_relative_errors(&rows, 0).expect("a comparison is complete")
     }
@@ -105,12 +112,13 @@ impl Comparison {
     /// Which methods do not differ significantly from the best on a dataset: the 95% bootstrap interval of
     /// the paired difference contains 0. The best is one of them. All false without resamples.
     pub fn close_to_best(&self, metric: Metric, dataset: usize) -> Vec<bool> {
-        let resampled: Vec<&[f64]> = self.datasets[dataset]
+        let errors = |values: &Vec<f64>| values.iter().map(|&v| metric.error(v)).collect();
+        let resampled: Vec<Vec<f64>> = self.datasets[dataset]
             .methods
             .iter()
-            .map(|m| m.resampled.get(&metric).map_or(&[][..], Vec::as_slice))
+            .map(|m| m.resampled.get(&metric).map_or(Vec::new(), errors))
             .collect();
-        close(metric, &self.values(metric, dataset), &resampled)
+        close(metric, &self.errors(metric, dataset), &resampled)
     }
 
     /// The same for the average relative error, with rows resampled on every dataset.
@@ -119,8 +127,7 @@ impl Comparison {
         let resampled: Vec<Vec<f64>> = (0..methods)
             .map(|method| self.resampled_average(metric, method).unwrap_or_default())
             .collect();
-        let borrowed: Vec<&[f64]> = resampled.iter().map(Vec::as_slice).collect();
-        close(metric, &self.average_relative_errors(metric), &borrowed)
+        close(metric, &self.average_relative_errors(metric), &resampled)
     }
 
     fn resampled_average(&self, metric: Metric, method: usize) -> Option<Vec<f64>> {
@@ -133,7 +140,7 @@ impl Comparison {
                 return None;
             }
             for (sum, (own, uncalibrated)) in sums.iter_mut().zip(own.iter().zip(uncalibrated)) {
-                *sum += metrics::relative_error(*own, *uncalibrated);
+                *sum += metrics::relative_error(metric.error(*own), metric.error(*uncalibrated));
             }
         }
         let datasets = self.datasets.len() as f64;
@@ -152,15 +159,15 @@ impl Comparison {
 const LEVEL: f64 = 0.95;
 
 /// Which values do not differ significantly from the best, by their differences on the same resamples.
-fn close(metric: Metric, values: &[f64], resampled: &[&[f64]]) -> Vec<bool> {
+fn close(metric: Metric, values: &[f64], resampled: &[Vec<f64>]) -> Vec<bool> {
     let ranks = metrics::ranks(values, metric.higher_is_better());
     let best = ranks.iter().position(|&rank| rank == 1).unwrap_or(0);
     let draws = resampled[best].len();
     let paired = |own: &[f64]| draws > 0 && own.len() == draws;
-    let of = |place: usize| (values[place], resampled[place]);
+    let of = |place: usize| (values[place], &resampled[place][..]);
     (0..values.len())
         .map(|place| {
-            paired(resampled[place]) && {
+            paired(&resampled[place]) && {
                 let paired = metrics::paired_difference(metric, of(place), of(best), LEVEL);
                 paired.difference.lower <= 0.0 && paired.difference.upper >= 0.0
             }
@@ -219,6 +226,17 @@ pub(crate) mod tests {
             ),
         ];
         Comparison::new(vec![Ece, Accuracy], datasets).unwrap()
+    }
+
+    #[test]
+    fn methods_are_ranked_by_the_distance_from_a_best_value_inside_the_range() {
+        let slopes = [(UNCALIBRATED, 0.5), ("ts", 1.1), ("vs", 0.8)];
+        let of = |(method, slope): (&str, f64)| result(method, true, &[(Metric::CoxSlope, slope)]);
+        let datasets = vec![dataset("one", slopes.map(of).into())];
+        let comparison = Comparison::new(vec![Metric::CoxSlope], datasets).unwrap();
+        assert_eq!(comparison.ranks(Metric::CoxSlope, 0), [3, 1, 2]);
+        let average = comparison.average_relative_errors(Metric::CoxSlope);
+        assert!((average[1] - 0.2).abs() < 1e-12, "{average:?}");
     }
 
     #[test]

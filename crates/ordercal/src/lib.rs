@@ -30,6 +30,8 @@
 //!   [`Ordered`] makes any other method order-preserving.
 //! - [`Model`]: a fitted calibration map, and [`apply`](Model::apply).
 //! - [`metrics`]: how good probabilities are, with confidence intervals and tests.
+//! - [`decide`]: thresholds and prediction sets with a guarantee; [`decompose`](decompose()): which part of the NLL is
+//!   miscalibration.
 //! - [`select`]: choosing among methods and hyperparameters by cross validation.
 //! - [`compare`]: methods fitted on calibration rows and measured on test rows.
 //! - [`curve`]: metrics against the number of calibration rows, or against a penalty.
@@ -51,6 +53,8 @@ pub mod combine;
 pub mod compare;
 pub mod curve;
 mod data;
+pub mod decide;
+mod decompose;
 pub mod diagnose;
 mod error;
 #[doc(hidden)]
@@ -76,6 +80,7 @@ pub use combine::{Auto, AutoEffort, AutoFree, keep_order};
 pub use data::{
     Dataset, Fingerprint, NORMALISATION_TOLERANCE, ScoreArray, ScoreKind, Scores, match_class_names,
 };
+pub use decompose::{Decomposition, decompose};
 pub use error::{Error, Result};
 pub use methods::listed::*;
 pub use methods::{Calibrator, FitReport, Fitted};

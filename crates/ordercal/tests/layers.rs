@@ -4,9 +4,28 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules of the crate; each may import from those before it.
-const LAYERS: [&str; 20] = [
-    "error", "rng", "watch", "math", "real", "rank", "data", "optim", "nn", "models", "methods",
-    "combine", "registry", "metrics", "select", "compare", "curve", "diagnose", "kernels",
+const LAYERS: [&str; 22] = [
+    "error",
+    "rng",
+    "watch",
+    "math",
+    "real",
+    "rank",
+    "data",
+    "optim",
+    "nn",
+    "models",
+    "methods",
+    "combine",
+    "registry",
+    "metrics",
+    "decide",
+    "select",
+    "decompose",
+    "compare",
+    "curve",
+    "diagnose",
+    "kernels",
     "prelude",
 ];
 

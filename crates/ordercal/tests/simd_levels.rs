@@ -94,8 +94,12 @@ fn write_results(path: &Path) {
             }
         }
         let predictions = Predictions::from(&data);
-        for (metric, value) in
-            evaluate(&predictions, &Metric::ALL, &MetricOptions::default()).unwrap()
+        for (metric, value) in evaluate(
+            &predictions,
+            &Metric::for_classes(predictions.classes()),
+            &MetricOptions::default(),
+        )
+        .unwrap()
         {
             writeln!(text, "{metric} {classes}: {:016x}", value.to_bits()).unwrap();
         }

@@ -16,29 +16,55 @@ from __future__ import annotations
 from ._native import __version__
 from ._calibrator import Calibrator, FitReport, calibrator, load
 from ._compare import Comparison, compare
+from ._decide import (
+    Decomposition,
+    PredictionSets,
+    SetReport,
+    Threshold,
+    decompose,
+    prediction_sets,
+    threshold,
+)
 from ._errors import MissingFileError, NotFittedError, OrdercalError, OrdercalTypeError
 from ._keep_order import KeepOrder
-from ._metrics import Evaluation, MetricState, Reliability, evaluate, reliability
+from ._metrics import (
+    Evaluation,
+    MetricDescription,
+    MetricState,
+    Reliability,
+    describe_metric,
+    evaluate,
+    reliability,
+)
 from . import methods
 from .methods import *
 
 __all__ = [
     "Calibrator",
     "Comparison",
+    "Decomposition",
     "Evaluation",
     "FitReport",
     "KeepOrder",
+    "MetricDescription",
     "MetricState",
     "MissingFileError",
     "NotFittedError",
     "OrdercalError",
     "OrdercalTypeError",
+    "PredictionSets",
     "Reliability",
+    "SetReport",
+    "Threshold",
     "__version__",
     "calibrator",
     "compare",
+    "decompose",
+    "describe_metric",
     "evaluate",
     "load",
+    "prediction_sets",
     "reliability",
+    "threshold",
 ]
 __all__ += methods.__all__

@@ -312,6 +312,31 @@ class Calibrator:
                 return file.read()
         return model.onnx(self.kind)
 
+    def to_torch(self, *, output: Kind = "probs") -> Any:
+        """The model as a PyTorch module: scores of this `kind` in, a tensor of the same shape out.
+
+        The module computes in 64 bits, or in what `module.to(torch.float32)` says, for devices that have no more.
+        Gradients pass through to the scores; `torch.export` takes it.
+
+        Parameters
+        ----------
+        output : {"probs", "logits", "log-probs"}
+            What comes out.
+
+        Returns
+        -------
+        torch.nn.Module
+        """
+        if output not in ("probs", "logits", "log-probs"):
+            raise OrdercalError(f"there is no output `{output}`; it is `probs`, `logits` or `log-probs`")
+        model = self._fitted()
+        try:
+            from ._torch import TorchCalibrator
+        except ImportError as error:
+            raise ImportError("to_torch needs PyTorch: pip install torch") from error
+        settings = json.loads(model.settings)
+        return TorchCalibrator(settings, model.tensors(), self.kind, output, model.order_preserving)
+
 
 def _documentation(key: str, cls: type[Calibrator]) -> str:
     """The keywords of a class, explained."""

@@ -36,6 +36,29 @@ class Comparison(dict[str, Any]):
     def __str__(self) -> str:
         return self._text
 
+    def to_pandas(self) -> Any:
+        """A data frame with a row for each dataset, method and metric.
+
+        Its columns are `dataset`, `method`, `order_preserving`, `changed_predictions`, `metric` and `value`; it needs
+        pandas.
+        """
+        import pandas
+
+        rows = [
+            {
+                "dataset": dataset["name"],
+                "method": method["method"],
+                "order_preserving": method["order_preserving"],
+                "changed_predictions": method["changed_predictions"],
+                "metric": metric,
+                "value": np.nan if value is None else value,
+            }
+            for dataset in self["datasets"]
+            for method in dataset["methods"]
+            for metric, value in method["metrics"].items()
+        ]
+        return pandas.DataFrame(rows)
+
 
 def _method(method: MethodKey | Calibrator, seed: int) -> str:
     """A method as the library reads it; one that is given by its key takes the seed, as on the command line."""

@@ -86,7 +86,8 @@ def evaluate(
     classes : array of shape (k,), optional
         The class of each column.
     metrics : str or list of str, optional
-        The keys of the metrics; None: all.
+        The keys of the metrics, which `describe_metric` explains; None: all (`ece_positive` only for two classes).
+        One that is undefined for these rows, as `auroc` if every prediction is right, is NaN.
     target : optional
         A class: everything is about its probability against whether a row is of it, as for two classes.
         `ece` is still of the predicted one of the two; `reliability(…, target=…).error` is that of the class itself.
@@ -212,6 +213,59 @@ def _diagram(found: str) -> Reliability:
     )
 
 
+@dataclass(frozen=True)
+class MetricDescription:
+    """What a metric is; `print` it.
+
+    Attributes
+    ----------
+    key, name : str
+        What it is called here, and in headings.
+    asks : str
+        What it asks.
+    formula, range : str
+        How it is computed, and the values it can have.
+    caveat : str
+        When it misleads.
+    equals : str
+        The public package, or the paper, whose values it equals.
+    """
+
+    key: str
+    name: str
+    asks: str
+    formula: str
+    range: str
+    caveat: str
+    equals: str
+
+    def __str__(self) -> str:
+        lines = [f"{self.key} ({self.name})"]
+        lines += [f"  {what}: {getattr(self, what)}" for what in ("asks", "formula", "range", "caveat", "equals")]
+        return "\n".join(lines)
+
+
+def describe_metric(key: MetricKey) -> MetricDescription:
+    """Explains a metric, as `ordercal metrics` does on the command line.
+
+    Parameters
+    ----------
+    key : str
+        The key of the metric.
+
+    Returns
+    -------
+    MetricDescription
+
+    Examples
+    --------
+    >>> import ordercal
+    >>> print(ordercal.describe_metric("accuracy").formula)
+    (1/N) Σᵢ 1{argmax pᵢ = yᵢ}
+    """
+    return MetricDescription(key, *_native.describe_metric(key))
+
+
 class MetricState:
     """Sums from which every metric can be computed, for rows spread over batches, files or machines.
 
@@ -225,7 +279,8 @@ class MetricState:
     bins : int
         The number of bins of the binned metrics.
     marginal : bool
-        Whether to keep what `marginal_ce` needs: 30 KB a class, and more time than everything else.
+        Whether to keep what `marginal_ce` needs, and of two classes `cox_slope` and `cox_intercept`: 30 KB a class,
+        and more time than everything else.
     """
 
     def __init__(self, classes: int, *, bins: int = 15, marginal: bool = False) -> None:
@@ -318,7 +373,8 @@ class MetricState:
     def interval(self, *, resamples: int = RESAMPLES, seed: int = SEED) -> dict[str, tuple[float, float]]:
         """95 % intervals of the metrics whose chance can be told from the sums.
 
-        These are `accuracy`, `top5`, `ece`, `mce`, `classwise_ece` and `classwise_ece_sum`; the others need the rows:
+        These are `accuracy`, `top5`, `ece`, `mce`, `classwise_ece`, `classwise_ece_sum` and, of two classes,
+        `ece_positive`; the others need the rows:
         `evaluate(…, bootstrap=…)`.
 
         Parameters

@@ -6,12 +6,15 @@ from numpy.typing import NDArray
 
 __all__ = [
     "Model",
+    "Sets",
     "State",
     "__version__",
     "brief",
     "compare",
     "comparison_defaults",
+    "decompose",
     "defaults",
+    "describe_metric",
     "evaluate",
     "fit",
     "keep_order",
@@ -21,6 +24,7 @@ __all__ = [
     "promises_order",
     "python_class",
     "reliability",
+    "threshold",
 ]
 
 __version__: str
@@ -69,6 +73,24 @@ def reliability(
     binning: str,
     place: int | None,
 ) -> str: ...
+def describe_metric(key: str) -> list[str]: ...
+def threshold(
+    scores: NDArray[Any],
+    kind_name: str,
+    labels: NDArray[int64],
+    max_error: float,
+    confidence: float,
+) -> str: ...
+def decompose(
+    method: str,
+    scores: NDArray[Any],
+    kind_name: str,
+    labels: NDArray[int64],
+    weights: NDArray[float64] | None,
+    folds: int,
+    seed: int,
+    progress: Callable[[int, int, float], object] | None = None,
+) -> str: ...
 def comparison_defaults() -> tuple[list[str], list[str], int]: ...
 def compare(
     datasets: list[tuple[str, NDArray[Any], NDArray[int64], NDArray[Any], NDArray[int64]]],
@@ -115,6 +137,23 @@ class Model:
     def export_onnx(self, path: str, kind_name: str) -> None: ...
     def tensors(self) -> dict[str, NDArray[Any]]: ...
     def function(self, points: NDArray[float64]) -> NDArray[float64]: ...
+
+@final
+class Sets:
+    def __new__(
+        cls,
+        scores: NDArray[Any],
+        kind_name: str,
+        labels: NDArray[int64],
+        coverage: float,
+        method: str,
+        allow_empty: bool,
+        seed: int,
+    ) -> Sets: ...
+    @property
+    def quantile(self) -> float: ...
+    def sets(self, scores: NDArray[Any], kind_name: str, seed: int) -> NDArray[Any]: ...
+    def evaluate(self, scores: NDArray[Any], kind_name: str, labels: NDArray[int64], seed: int) -> str: ...
 
 @final
 class State:

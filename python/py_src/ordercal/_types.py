@@ -54,4 +54,13 @@ MetricKey = Literal[
     "marginal_ce",
     "ks",
     "sm_ece",
+    "brier_sum",
+    "ece_positive",
+    "auroc",
+    "ap",
+    "aurc",
+    "eaurc",
+    "spiegelhalter_z",
+    "cox_slope",
+    "cox_intercept",
 ]

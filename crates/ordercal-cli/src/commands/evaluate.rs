@@ -18,7 +18,7 @@ use crate::input::{DataInput, at, ignored};
 use crate::measure::{Evaluation, evaluate_in_memory, state_of, tables};
 use crate::models::{load_models, match_classes};
 use crate::printer::{self, Printer};
-use crate::stream::{evaluate_stream, is_large};
+use crate::stream::{evaluate_stream, is_large, reads_classes};
 use crate::verdict;
 
 /// Thresholds, each with the text it was parsed from.
@@ -26,7 +26,7 @@ type Limits = Vec<(String, FailIf)>;
 
 /// Runs the command.
 pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exit> {
-    let (shown, limits, measures) = settings(args, common)?;
+    let (mut shown, limits, mut measures) = settings(args, common)?;
     let saved = load_models(&args.model)?;
     let input = DataInput::resolve(&args.data, "test")?;
     let models: Vec<(String, &Model)> = saved
@@ -39,6 +39,17 @@ pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exi
     match_classes(&mut reader, paths.zip(saved.iter().map(|(_, saved)| saved)))?;
     let fitted_on: Vec<Fingerprint> = saved.iter().filter_map(|(_, s)| s.data).collect();
     let ignored: Vec<Warning> = ignored(reader.ignored()).collect();
+    if args.metrics.is_none() {
+        shown.retain(|metric| metric.check_classes(classes).is_ok());
+        let wanted = |metric: &Metric| limits.iter().any(|(_, limit)| limit.metric == *metric);
+        let defined = |metric: &Metric| metric.check_classes(classes).is_ok() || wanted(metric);
+        measures.metrics.retain(defined);
+    }
+    for metric in &measures.metrics {
+        metric
+            .check_classes(classes)
+            .map_err(|e| at(input.path(), e))?;
+    }
     let rows = reader.count_rows()?;
     let empty = match args.state_out {
         Some(_) => Some(empty_state(args, classes, &measures.options)?),
@@ -106,8 +117,9 @@ fn empty_state(
     options: &MetricOptions,
 ) -> Result<MetricState> {
     let state = MetricState::new(classes, options.clone())?;
-    let mut asked = args.metrics.iter().flatten();
-    Ok(if asked.any(|key| key.trim() == Metric::MarginalCe.key()) {
+    let asked = args.metrics.iter().flatten();
+    let mut asked = asked.filter_map(|key| key.trim().parse().ok());
+    Ok(if asked.any(|metric| reads_classes(metric, classes)) {
         state.with_marginal()?
     } else {
         state

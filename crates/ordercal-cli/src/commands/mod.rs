@@ -10,4 +10,5 @@ pub mod export;
 pub mod fit;
 pub mod inspect;
 pub mod merge;
+pub mod metrics;
 pub mod plot;

@@ -278,6 +278,7 @@ fn help_version_and_completions() {
         "evaluate",
         "merge",
         "inspect",
+        "metrics",
         "compare",
         "curve",
         "plot",
@@ -393,4 +394,66 @@ fn a_search_chooses_and_folds_are_averaged() {
     let refused = place.run("fit d.csv --method ts --folds 151 -o x.safetensors");
     assert_eq!(refused.code, 2);
     assert!(refused.stderr.contains("folds = 151"), "{}", refused.stderr);
+}
+
+#[test]
+fn every_metric_is_explained() {
+    let place = Folder::new();
+    let all = place.run("metrics").ok().stdout;
+    let json = place.run("metrics --json").ok().json();
+    let explained = json["metrics"].as_array().unwrap();
+    assert!(explained.len() > 20, "{}", explained.len());
+    for metric in explained {
+        let key = metric["key"].as_str().unwrap();
+        assert!(
+            all.lines()
+                .any(|line| line.starts_with(&format!("{key} ("))),
+            "{key}"
+        );
+        for part in ["asks", "formula", "range", "caveat", "equals"] {
+            assert!(!metric[part].as_str().unwrap().is_empty(), "{key}: {part}");
+        }
+    }
+    assert!(all.lines().all(|line| line.chars().count() <= 80));
+    let one = place.run("metrics cox_slope").ok().stdout;
+    assert!(
+        one.contains("the best is 1") && !one.contains("auroc"),
+        "{one}"
+    );
+    let refused = place.run("metrics aurok");
+    assert_eq!(refused.code, 2);
+    assert!(
+        refused.stderr.contains("did you mean `auroc`?"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn a_metric_for_two_classes_is_left_out_or_refused_for_more() {
+    let place = Folder::new();
+    place.write(
+        "three.csv",
+        "label,logit_0,logit_1,logit_2\n0,2,1,0\n1,0,1,2\n2,0,1,2\n",
+    );
+    place.write(
+        "two.csv",
+        "label,logit_0,logit_1\n0,2,1\n1,0,1\n0,0,1\n1,3,1\n",
+    );
+    let all = place.run("evaluate three.csv").ok().stdout;
+    assert!(
+        all.contains("brier_sum") && !all.contains("ece_positive"),
+        "{all}"
+    );
+    let all = place.run("evaluate two.csv").ok().stdout;
+    assert!(all.contains("ece_positive"), "{all}");
+    for option in ["--metrics ece_positive", "--fail-if ece_positive>0.1"] {
+        let refused = place.run(&format!("evaluate three.csv {option}"));
+        assert_eq!(refused.code, 2);
+        assert!(
+            refused.stderr.contains("two classes and there are 3"),
+            "{}",
+            refused.stderr
+        );
+    }
 }

@@ -228,7 +228,9 @@ pub fn paired_difference(
     let differences: Vec<f64> = pairs.map(|(l, r)| difference(*l, *r)).collect();
     let sign = if metric.higher_is_better() { -1.0 } else { 1.0 };
     let share = |wins: &dyn Fn(f64) -> bool| {
-        let count = differences.iter().filter(|&&d| wins(sign * d)).count();
+        let pairs = first.1.iter().zip(second.1);
+        let errors = pairs.map(|(l, r)| difference(metric.error(*l), metric.error(*r)));
+        let count = errors.filter(|&d| wins(sign * d)).count();
         count as f64 / differences.len() as f64
     };
     PairedDifference {

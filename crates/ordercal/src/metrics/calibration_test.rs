@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bootstrap::{BootstrapOptions, quantile};
 use super::definition::Compute;
+use super::interval::is_norm_of_gaps;
 use super::options::MetricOptions;
 use super::predictions::Predictions;
 use super::registry::Metric;
@@ -58,8 +59,9 @@ pub fn calibration_test(
 ) -> Result<CalibrationTest> {
     options.validate()?;
     how.validate()?;
-    let Compute::TopLabel(compute) = metric.definition().compute else {
-        let possible = Metric::ALL.into_iter().filter(|m| m.is_top_label());
+    let tested = |metric: &Metric| metric.is_top_label() && is_norm_of_gaps(*metric);
+    let (Compute::TopLabel(compute), true) = (&metric.definition().compute, tested(&metric)) else {
+        let possible = Metric::ALL.into_iter().filter(tested);
         let keys: Vec<&str> = possible.map(Metric::key).collect();
         return Err(Error::MetricNotSupported {
             metric: metric.key(),

@@ -14,9 +14,28 @@ pub(crate) struct Definition {
     pub(crate) name: &'static str,
     /// What it asks, with the formula in words: one sentence.
     pub(crate) brief: &'static str,
-    pub(crate) higher_is_better: bool,
+    /// The formula.
+    pub(crate) formula: &'static str,
+    /// The smallest and the largest value.
+    pub(crate) range: &'static str,
+    /// When it misleads.
+    pub(crate) caveat: &'static str,
+    /// The public package whose values it equals.
+    pub(crate) equals: &'static str,
+    pub(crate) best: Best,
     pub(crate) compute: Compute,
     pub(crate) from_state: FromState,
+}
+
+/// Which value of a metric is the best.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Best {
+    /// The smallest possible one: a loss or an error.
+    Lowest,
+    /// The largest possible one.
+    Highest,
+    /// This one: values on either side of it are worse.
+    Value(f64),
 }
 
 /// The form in which a metric reads the predictions, and the function that computes it.

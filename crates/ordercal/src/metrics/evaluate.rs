@@ -19,14 +19,15 @@ use crate::error::Result;
 ///
 /// let logits = array![[2.0_f32, 0.5, -1.0], [0.1, 0.3, 0.2]];
 /// let data = Dataset::new(Scores::new(ScoreKind::Logits, logits.view())?, &[0, 2])?;
-/// let values = evaluate(&Predictions::from(&data), &Metric::ALL, &MetricOptions::default())?;
-/// assert_eq!(values.len(), Metric::ALL.len());
+/// let metrics = Metric::for_classes(data.classes());
+/// let values = evaluate(&Predictions::from(&data), &metrics, &MetricOptions::default())?;
+/// assert_eq!(values.len(), metrics.len());
 /// assert!((values[&Metric::Accuracy] - 0.5).abs() < 1e-15);
 /// # Ok::<(), ordercal::Error>(())
 /// ```
 ///
 /// # Errors
-/// If an option is out of range.
+/// If an option is out of range, or a metric is [not defined](Metric::for_classes) for this many classes.
 pub fn evaluate(
     predictions: &Predictions<'_>,
     metrics: &[Metric],
@@ -41,7 +42,7 @@ impl Metric {
     /// Computes this metric; [`evaluate`] computes several in less time.
     ///
     /// # Errors
-    /// If an option is out of range.
+    /// If an option is out of range, or the metric is [not defined](Metric::for_classes) for this many classes.
     pub fn compute(self, predictions: &Predictions<'_>, options: &MetricOptions) -> Result<f64> {
         Ok(Evaluator::new(predictions, &[self], options)?.value()[0])
     }
@@ -63,6 +64,9 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         options: &'p MetricOptions,
     ) -> Result<Self> {
         options.validate()?;
+        for metric in metrics {
+            metric.check_classes(predictions.classes())?;
+        }
         let by_rows =
             |metric: &Metric| !matches!(metric.definition().compute, Compute::PerClass(_));
         let stats = if metrics.iter().any(by_rows) {

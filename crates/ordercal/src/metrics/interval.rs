@@ -83,7 +83,13 @@ pub(super) fn is_norm_of_gaps(metric: Metric) -> bool {
 }
 
 /// A percentile interval that contains the value.
+///
+/// Resamples on which the metric is undefined do not count.
 pub(super) fn percentile(value: f64, mut resampled: Vec<f64>, level: f64) -> Interval {
+    resampled.retain(|value| !value.is_nan());
+    if value.is_nan() || resampled.is_empty() {
+        return undefined(value);
+    }
     resampled.sort_by(f64::total_cmp);
     let tail = (1.0 - level) / 2.0;
     Interval {
@@ -93,9 +99,22 @@ pub(super) fn percentile(value: f64, mut resampled: Vec<f64>, level: f64) -> Int
     }
 }
 
+/// The interval of a metric that is undefined, on the rows or on all resamples.
+fn undefined(value: f64) -> Interval {
+    Interval {
+        value,
+        lower: f64::NAN,
+        upper: f64::NAN,
+    }
+}
+
 /// The basic bootstrap interval, in which percentiles are reflected about the value so that the bias of a resample
 /// is subtracted instead of added; it contains the value.
 pub(super) fn basic(value: f64, mut resampled: Vec<f64>, level: f64) -> Interval {
+    resampled.retain(|value| !value.is_nan());
+    if value.is_nan() || resampled.is_empty() {
+        return undefined(value);
+    }
     resampled.sort_by(f64::total_cmp);
     let tail = (1.0 - level) / 2.0;
     let reflect = |end: f64| {
@@ -109,6 +128,14 @@ pub(super) fn basic(value: f64, mut resampled: Vec<f64>, level: f64) -> Interval
         value,
         lower: reflect(quantile(&resampled, 1.0 - tail)).min(value),
         upper: reflect(quantile(&resampled, tail)).max(value),
+    }
+}
+
+/// How much the power of one class's gaps counts.
+fn class_share(metric: Metric, classes: usize) -> f64 {
+    match metric {
+        Metric::ClasswiseEce | Metric::MarginalCe => 1.0 / classes as f64,
+        _ => 1.0,
     }
 }
 
@@ -126,10 +153,7 @@ pub(super) fn of_bin_sums(
         .iter()
         .map(|sums| ObservedBins::of_sums(metric, options, sums))
         .collect();
-    let share = match metric {
-        Metric::ClasswiseEce => 1.0 / tables.len() as f64,
-        _ => 1.0,
-    };
+    let share = class_share(metric, tables.len());
     let simulate = |index: usize| {
         let mut rng = Rng::new(how.seed ^ (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut sum = Simulated::default();
@@ -237,14 +261,12 @@ impl<'p, 'a> GapIntervals<'p, 'a> {
                 (bins.plug_in_square(), found)
             },
         );
-        let classes = per_class.len() as f64;
-        let share = match metric {
-            Metric::ClasswiseEceSum => 1.0,
-            _ => 1.0 / classes,
-        };
+        let share = class_share(metric, per_class.len());
         let mut sums = vec![Simulated::default(); weightings.len()];
         let mut squares = 0.0;
-        for (square, class) in &per_class {
+        // Of the two classes `ece_positive` looks at the second.
+        let skipped = usize::from(metric == Metric::EcePositive);
+        for (square, class) in per_class.iter().skip(skipped) {
             squares += square;
             for (sum, one) in sums.iter_mut().zip(class) {
                 for (sum, error) in sum.error.iter_mut().zip(one.error) {

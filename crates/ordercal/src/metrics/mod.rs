@@ -4,7 +4,7 @@
 //! all edge cases and the public package whose values it equals; tests compare it with values computed by
 //! that package.
 //!
-//! [`Metric`] lists the metrics, each with a function of its own; [`evaluate()`] computes several at once.
+//! [`Metric`] lists and explains the metrics, each with a function of its own; [`evaluate()`] computes several at once.
 //! Uncertainty: [`bootstrap()`] intervals, a paired
 //! comparison ([`compare`]), a [`calibration_test()`]. Diagrams: [`Reliability`]. Several datasets:
 //! [`average_relative_errors`] and [`ranks`]. Data spread over files or machines: [`MetricState`].
@@ -17,12 +17,14 @@ mod bootstrap;
 mod calibration_test;
 mod classwise;
 mod columns;
+mod cox;
 mod definition;
 mod evaluate;
 mod interval;
 mod kernels;
 mod options;
 mod predictions;
+mod ranking;
 mod registry;
 mod reliability;
 mod row_stats;
@@ -37,6 +39,7 @@ pub use bootstrap::{
     paired_difference, resampled,
 };
 pub use calibration_test::{CalibrationTest, calibration_test};
+pub use definition::Best;
 pub use evaluate::evaluate;
 pub use options::MetricOptions;
 pub use predictions::Predictions;

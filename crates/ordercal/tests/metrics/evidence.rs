@@ -3,7 +3,7 @@
 use ndarray::Array2;
 use ordercal::Error;
 use ordercal::metrics::{
-    self, BootstrapOptions, Metric, MetricOptions, Predictions, bootstrap, calibration_test,
+    self, Best, BootstrapOptions, Metric, MetricOptions, Predictions, bootstrap, calibration_test,
     compare, paired_difference, resampled,
 };
 
@@ -17,8 +17,9 @@ fn intervals_are_those_of_metrics_on_drawn_rows() {
     let predictions = Predictions::from(&data);
     let how = BootstrapOptions::default().with_resamples(600);
     let options = MetricOptions::default();
-    let intervals = bootstrap(&predictions, &Metric::ALL, &options, &how).expect("options");
-    let values = metrics::evaluate(&predictions, &Metric::ALL, &options).expect("options");
+    let shown = Metric::for_classes(7);
+    let intervals = bootstrap(&predictions, &shown, &options, &how).expect("options");
+    let values = metrics::evaluate(&predictions, &shown, &options).expect("options");
     let accuracy = intervals[&Metric::Accuracy];
     let expected = 2.0 * 1.96 * (accuracy.value * (1.0 - accuracy.value) / 600.0).sqrt();
     assert_close(
@@ -27,7 +28,7 @@ fn intervals_are_those_of_metrics_on_drawn_rows() {
         0.12 * expected,
         "width",
     );
-    for metric in Metric::ALL {
+    for metric in shown {
         let interval = intervals[&metric];
         assert_eq!(interval.value.to_bits(), values[&metric].to_bits());
         assert!(interval.lower < interval.upper, "{metric} {interval:?}");
@@ -48,7 +49,8 @@ fn intervals_do_not_depend_on_threads_and_do_on_the_seed() {
             .with_resamples(30)
             .with_seed(seed);
         let options = MetricOptions::default();
-        pool.install(|| bootstrap(&Predictions::from(&data), &Metric::ALL, &options, &how))
+        let shown = Metric::for_classes(5);
+        pool.install(|| bootstrap(&Predictions::from(&data), &shown, &options, &how))
             .expect("options")
     };
     assert_eq!(run(1, 7), run(3, 7));
@@ -336,7 +338,7 @@ fn intervals_contain_their_value_and_reach_0_where_calibration_is_perfect() {
         let (logits, labels) = calibrated_logits(300 + seed, 400, 4);
         let data = dataset(&logits, &labels);
         let predictions = Predictions::from(&data);
-        for metrics in [&Metric::ALL[..], &errors[..]] {
+        for metrics in [&Metric::for_classes(4)[..], &errors[..]] {
             let found = bootstrap(&predictions, metrics, &options, &how).expect("options");
             for (metric, interval) in &found {
                 assert!(
@@ -359,10 +361,11 @@ fn a_large_error_is_told_from_0() {
     for norm in [1.0, 2.0] {
         let options = MetricOptions::default().with_norm(norm);
         let predictions = Predictions::from(&data);
-        let found = bootstrap(&predictions, &Metric::ALL, &options, &how).expect("options");
+        let shown = Metric::for_classes(4);
+        let found = bootstrap(&predictions, &shown, &options, &how).expect("options");
         // Not `mce`: a bin of a few rows decides it, and those can be chance.
-        let errors = Metric::ALL.into_iter();
-        for metric in errors.filter(|m| !m.higher_is_better() && *m != Metric::Mce) {
+        let errors = shown.into_iter().filter(|m| m.best() == Best::Lowest);
+        for metric in errors.filter(|m| *m != Metric::Mce) {
             let interval = found[&metric];
             assert!(interval.lower > 0.0, "{metric} {interval:?}");
             assert!(
@@ -382,10 +385,10 @@ fn weights_are_repeated_rows_in_intervals_too() {
         .expect("weights");
     let how = BootstrapOptions::default().with_resamples(50);
     let options = MetricOptions::default();
-    let plain =
-        bootstrap(&Predictions::from(&data), &Metric::ALL, &options, &how).expect("options");
-    let found = bootstrap(&weighted, &Metric::ALL, &options, &how).expect("options");
-    for metric in Metric::ALL {
+    let shown = Metric::for_classes(4);
+    let plain = bootstrap(&Predictions::from(&data), &shown, &options, &how).expect("options");
+    let found = bootstrap(&weighted, &shown, &options, &how).expect("options");
+    for metric in shown {
         assert_close(found[&metric].lower, plain[&metric].lower, 1e-12, "lower");
         assert_close(found[&metric].upper, plain[&metric].upper, 1e-12, "upper");
     }

@@ -53,7 +53,6 @@ fn ours(figure: &str, predictions: &Predictions<'_>) -> (f64, f64) {
     let (name, number) = figure.rsplit_once('_').unwrap_or((figure, ""));
     let bins: usize = number.parse().unwrap_or(15);
     let options = MetricOptions::default().with_bins(bins);
-    let classes = predictions.classes() as f64;
     if let Some((name, power)) = name.split_once("_p").filter(|_| name.starts_with("uc_")) {
         let options = options.with_norm(power.parse().expect("a power"));
         let metric = match name {
@@ -73,7 +72,7 @@ fn ours(figure: &str, predictions: &Predictions<'_>) -> (f64, f64) {
         ),
         ("sklearn_top5", _) => (plain(Metric::Top5), WIDE),
         ("sklearn_log_loss", _) => (plain(Metric::Nll), WIDE),
-        ("sklearn_brier_sum", _) => (plain(Metric::Brier) * classes, WIDE),
+        ("sklearn_brier_sum", _) => (plain(Metric::BrierSum), WIDE),
         ("relplot_smece", _) => (plain(Metric::SmEce), SMOOTH),
         ("numpy_ks", _) => (plain(Metric::Ks), WIDE),
         (_, "numpy_kull_sum") => (plain(Metric::ClasswiseEceSum), WIDE),

@@ -16,7 +16,12 @@ fn bins_hold_every_row_once_and_add_up_to_the_metrics() {
         .expect("weights");
     let predictions = Predictions::from(&data);
     let options = MetricOptions::default();
-    let values = metrics::evaluate(&predictions, &Metric::ALL, &options).expect("options");
+    let values = metrics::evaluate(
+        &predictions,
+        &Metric::for_classes(predictions.classes()),
+        &options,
+    )
+    .expect("options");
     let counted = (0..800).filter(|row| row % 3 > 0).count() as u64;
     for (binning, metric) in [
         (Binning::EqualWidth, Metric::Ece),

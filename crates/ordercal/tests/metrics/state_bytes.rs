@@ -18,8 +18,9 @@ const WEIGHT: usize = 56;
 const HITS: usize = 72;
 const NLL: usize = 104;
 const BRIER: usize = 120;
+const EXCESS_VARIANCE: usize = 152;
 /// The first table: 15 bits, then the filled bins with rows, weight, confidence and hits.
-const TOP: usize = 136;
+const TOP: usize = 168;
 
 fn bytes() -> Vec<u8> {
     let (logits, labels) = overconfident(61, 80, 3, 2.0);
@@ -66,7 +67,7 @@ fn another_format_is_refused() {
 #[test]
 fn another_version_is_refused() {
     let reason = "its version is not known; it was written by another release";
-    refused(&changed(VERSION, &2_u16.to_le_bytes()), reason);
+    refused(&changed(VERSION, &3_u16.to_le_bytes()), reason);
 }
 
 #[test]
@@ -125,7 +126,7 @@ fn a_weight_out_of_range_is_refused() {
 #[test]
 fn scores_that_do_not_fit_the_weight_are_refused() {
     let reason = "its hits or losses do not fit its weight";
-    for place in [HITS, NLL, BRIER] {
+    for place in [HITS, NLL, BRIER, EXCESS_VARIANCE] {
         refused(&negated(place), reason);
         refused(&changed(place, &i128::MAX.to_le_bytes()), reason);
     }

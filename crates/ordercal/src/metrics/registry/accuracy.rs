@@ -2,14 +2,18 @@
 
 use super::Metric;
 use crate::error::Result;
-use crate::metrics::definition::{Compute, Definition, FromState};
+use crate::metrics::definition::{Best, Compute, Definition, FromState};
 use crate::metrics::{MetricOptions, Predictions};
 
 pub(super) const DEFINITION: Definition = Definition {
     key: "accuracy",
     name: "Accuracy",
     brief: "How often the prediction is right: the share of rows whose most probable class is the label.",
-    higher_is_better: true,
+    formula: "(1/N) Σᵢ 1{argmax pᵢ = yᵢ}",
+    range: "0 to 1",
+    caveat: "It says nothing about the probabilities, and no calibrator that keeps the order can change it.",
+    equals: "scikit-learn's accuracy_score of the argmax",
+    best: Best::Highest,
     compute: Compute::Rows(|rows, _| rows.top_k(1)),
     from_state: FromState::Exact(|state| state.accuracy()),
 };

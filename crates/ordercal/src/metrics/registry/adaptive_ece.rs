@@ -3,14 +3,18 @@
 use super::Metric;
 use crate::error::Result;
 use crate::metrics::binning::{Binning, Sorted, norm_of_gaps};
-use crate::metrics::definition::{Compute, Definition, FromState};
+use crate::metrics::definition::{Best, Compute, Definition, FromState};
 use crate::metrics::{Estimate, MetricOptions, MetricState, Predictions};
 
 pub(super) const DEFINITION: Definition = Definition {
     key: "adaptive_ece",
     name: "Adaptive ECE",
     brief: "How far confidence is from accuracy: the mean gap between the two over bins of equally many rows.",
-    higher_is_better: false,
+    formula: "Σ_B |B|/N · |acc(B) − conf(B)| over 15 bins of equally many rows",
+    range: "0 to 1",
+    caveat: "Chance makes it larger, the more so the fewer rows there are, and within a bin, too high and too low cancel.",
+    equals: "uncertainty-calibration's get_ece_em",
+    best: Best::Lowest,
     compute: Compute::TopLabel(value),
     from_state: FromState::Estimated(|state| Some(estimate(state))),
 };

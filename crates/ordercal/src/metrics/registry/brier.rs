@@ -2,14 +2,18 @@
 
 use super::Metric;
 use crate::error::Result;
-use crate::metrics::definition::{Compute, Definition, FromState};
+use crate::metrics::definition::{Best, Compute, Definition, FromState};
 use crate::metrics::{MetricOptions, Predictions};
 
 pub(super) const DEFINITION: Definition = Definition {
     key: "brier",
     name: "Brier score",
     brief: "How far the probabilities are from the outcome: the squared difference from 1 for the label and 0 for the others, averaged over rows and classes.",
-    higher_is_better: false,
+    formula: "(1/NK) Σᵢ Σⱼ (pᵢⱼ − 1{yᵢ = j})²",
+    range: "0 to 2/K",
+    caveat: "It shrinks as the number of classes grows, so values of different classifiers' tasks cannot be compared; brier_sum has the usual scale.",
+    equals: "scikit-learn's brier_score_loss with scale_by_half=False, divided by K",
+    best: Best::Lowest,
     compute: Compute::Rows(|rows, _| rows.mean(|stat| stat.brier) / rows.classes as f64),
     from_state: FromState::Exact(|state| state.brier()),
 };

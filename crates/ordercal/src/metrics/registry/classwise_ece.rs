@@ -4,14 +4,18 @@ use super::Metric;
 use crate::error::Result;
 use crate::metrics::binning::{Binning, root};
 use crate::metrics::classwise::{binned_errors, mean};
-use crate::metrics::definition::{Compute, Definition, FromState};
+use crate::metrics::definition::{Best, Compute, Definition, FromState};
 use crate::metrics::{MetricOptions, Predictions};
 
 pub(super) const DEFINITION: Definition = Definition {
     key: "classwise_ece",
     name: "Classwise ECE",
     brief: "How far every class's probability is from that class's frequency: the mean gap over bins of equal width, averaged over the classes.",
-    higher_is_better: false,
+    formula: "(1/K) Σⱼ Σ_B |B|/N · |share of class j in B − mean pⱼ in B| over 15 bins of equal width",
+    range: "0 to 1",
+    caveat: "On balanced data it can be made nearly 0 by dividing all logits by 1000, and with many classes nearly all rows are in the first bin; read it with ece or nll.",
+    equals: "uncertainty-calibration's lower_bound_scaling_ce with mode='marginal', debias=False and bins of equal width",
+    best: Best::Lowest,
     compute: Compute::PerClass(|predictions, weightings, options| {
         let combine = |errors: &[f64]| root(mean(errors), options.norm);
         binned_errors(

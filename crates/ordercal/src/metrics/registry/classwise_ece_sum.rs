@@ -4,14 +4,18 @@ use super::Metric;
 use crate::error::Result;
 use crate::metrics::binning::{Binning, root};
 use crate::metrics::classwise::binned_errors;
-use crate::metrics::definition::{Compute, Definition, FromState};
+use crate::metrics::definition::{Best, Compute, Definition, FromState};
 use crate::metrics::{MetricOptions, Predictions};
 
 pub(super) const DEFINITION: Definition = Definition {
     key: "classwise_ece_sum",
     name: "Classwise ECE (sum)",
     brief: "How far every class's probability is from that class's frequency: the mean gap over 14 left-closed bins of equal width, added up over the classes as in Kull et al.",
-    higher_is_better: false,
+    formula: "Σⱼ Σ_B |B|/N · |share of class j in B − mean pⱼ in B| over 14 bins [lo, hi) of equal width",
+    range: "0 to K",
+    caveat: "It grows with the number of classes, and has the weaknesses of classwise_ece.",
+    equals: "the code of Kull et al. (2019) and the tables of Rahimi et al. (2020)",
+    best: Best::Lowest,
     compute: Compute::PerClass(|predictions, weightings, options| {
         let combine = |errors: &[f64]| root(errors.iter().sum(), options.norm);
         binned_errors(

@@ -3,14 +3,18 @@
 use super::Metric;
 use crate::error::Result;
 use crate::metrics::binning::{Binning, debiased_square};
-use crate::metrics::definition::{Compute, Definition, FromState};
+use crate::metrics::definition::{Best, Compute, Definition, FromState};
 use crate::metrics::{Estimate, MetricOptions, Predictions};
 
 pub(super) const DEFINITION: Definition = Definition {
     key: "debiased_ece",
     name: "Debiased ECE",
     brief: "How far confidence is from accuracy: the root-mean-square gap over bins of equally many rows, minus what sampling noise adds to it.",
-    higher_is_better: false,
+    formula: "√max(0, Σ_B |B|/N · ((conf − acc)² − acc(1 − acc)/(|B| − 1))) over 15 bins of equally many rows",
+    range: "0 to 1",
+    caveat: "It is a root mean square and not comparable with ece, and it is often exactly 0 for a small error on few rows.",
+    equals: "uncertainty-calibration's lower_bound_scaling_top_ce",
+    best: Best::Lowest,
     compute: Compute::TopLabel(|rows, options| {
         debiased_square(&rows.bin_sums(Binning::EqualMass, options.bins)).sqrt()
     }),

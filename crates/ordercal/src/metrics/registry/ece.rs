@@ -3,14 +3,18 @@
 use super::Metric;
 use crate::error::Result;
 use crate::metrics::binning::{Binning, norm_of_gaps};
-use crate::metrics::definition::{Compute, Definition, FromState};
+use crate::metrics::definition::{Best, Compute, Definition, FromState};
 use crate::metrics::{MetricOptions, Predictions};
 
 pub(super) const DEFINITION: Definition = Definition {
     key: "ece",
     name: "ECE",
     brief: "Expected calibration error, how far confidence is from accuracy: the mean gap between the two over bins of equal width, weighted by the bins' rows.",
-    higher_is_better: false,
+    formula: "Σ_B |B|/N · |acc(B) − conf(B)| over 15 bins (lo, hi] of equal width",
+    range: "0 to 1",
+    caveat: "Chance makes it larger, the more so the fewer rows there are; within a bin, too high and too low cancel; and confidences that all equal the accuracy get 0 although they say nothing.",
+    equals: "netcal's ECE and torchmetrics' MulticlassCalibrationError where no confidence lies on an edge of a bin",
+    best: Best::Lowest,
     compute: Compute::TopLabel(|rows, options| {
         let bins = rows.bin_sums(Binning::EqualWidth, options.bins);
         norm_of_gaps(&bins, options.norm)

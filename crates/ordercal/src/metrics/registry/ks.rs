@@ -3,14 +3,18 @@
 use super::Metric;
 use crate::error::Result;
 use crate::metrics::binning::Sorted;
-use crate::metrics::definition::{Compute, Definition, FromState};
+use crate::metrics::definition::{Best, Compute, Definition, FromState};
 use crate::metrics::{Estimate, MetricOptions, MetricState, Predictions};
 
 pub(super) const DEFINITION: Definition = Definition {
     key: "ks",
     name: "KS error",
     brief: "Kolmogorov–Smirnov calibration error, without bins: the largest cumulative difference between confidence and accuracy, in order of confidence.",
-    higher_is_better: false,
+    formula: "max_c |(1/N) Σ_{conf ≤ c} (conf − hit)|",
+    range: "0 to 1",
+    caveat: "Gaps of opposite signs cancel as the sum passes over them, and chance makes it larger.",
+    equals: "its definition by Gupta et al. (2021), written in numpy",
+    best: Best::Lowest,
     compute: Compute::TopLabel(|rows, _| largest_cumulative_gap(rows)),
     from_state: FromState::Estimated(|state| Some(estimate(state))),
 };

@@ -3,14 +3,18 @@
 use super::Metric;
 use crate::error::Result;
 use crate::metrics::classwise::{debiased_errors, mean};
-use crate::metrics::definition::{Compute, Definition, FromState};
+use crate::metrics::definition::{Best, Compute, Definition, FromState};
 use crate::metrics::{MetricOptions, Predictions};
 
 pub(super) const DEFINITION: Definition = Definition {
     key: "marginal_ce",
     name: "Marginal CE",
     brief: "How far every class's probability is from that class's frequency: the root-mean-square gap over bins of equally many rows and over the classes, minus what sampling noise adds to it.",
-    higher_is_better: false,
+    formula: "√((1/K) Σⱼ max(0, Σ_B |B|/N · (gapⱼ² − variance))) over 15 bins of equally many rows",
+    range: "0 to 1",
+    caveat: "With many classes most rows have probabilities near 0 for a class, so it is small whatever the predicted class's error is.",
+    equals: "uncertainty-calibration's lower_bound_scaling_ce",
+    best: Best::Lowest,
     compute: Compute::PerClass(|predictions, weightings, options| {
         debiased_errors(predictions, weightings, options, |squares| {
             mean(squares).sqrt()

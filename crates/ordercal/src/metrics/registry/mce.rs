@@ -3,14 +3,18 @@
 use super::Metric;
 use crate::error::Result;
 use crate::metrics::binning::{Binning, largest_gap};
-use crate::metrics::definition::{Compute, Definition, FromState};
+use crate::metrics::definition::{Best, Compute, Definition, FromState};
 use crate::metrics::{MetricOptions, Predictions};
 
 pub(super) const DEFINITION: Definition = Definition {
     key: "mce",
     name: "MCE",
     brief: "Maximum calibration error: the largest gap between confidence and accuracy in any bin of equal width.",
-    higher_is_better: false,
+    formula: "max_B |acc(B) − conf(B)| over 15 bins (lo, hi] of equal width",
+    range: "0 to 1",
+    caveat: "A single row alone in its bin can decide it.",
+    equals: "netcal's MCE and torchmetrics' MulticlassCalibrationError with norm='max' where no confidence lies on an edge of a bin",
+    best: Best::Lowest,
     compute: Compute::TopLabel(|rows, options| {
         largest_gap(&rows.bin_sums(Binning::EqualWidth, options.bins))
     }),

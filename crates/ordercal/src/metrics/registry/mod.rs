@@ -6,16 +6,25 @@
 
 mod accuracy;
 mod adaptive_ece;
+mod ap;
+mod aurc;
+mod auroc;
 mod brier;
+mod brier_sum;
 mod classwise_ece;
 mod classwise_ece_sum;
+mod cox_intercept;
+mod cox_slope;
 mod debiased_ece;
+mod eaurc;
 mod ece;
+mod ece_positive;
 mod ks;
 mod marginal_ce;
 mod mce;
 mod nll;
 mod sm_ece;
+pub(super) mod spiegelhalter_z;
 mod top_k;
 
 use std::fmt;
@@ -23,7 +32,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::definition::{Compute, Definition, FromState};
+use super::definition::{Best, Compute, Definition, FromState};
 use crate::error::{Error, Result};
 
 #[cfg(test)]
@@ -86,6 +95,15 @@ metrics! {
     MarginalCe => marginal_ce::marginal_ce;
     Ks => ks::ks;
     SmEce => sm_ece::sm_ece;
+    BrierSum => brier_sum::brier_sum;
+    EcePositive => ece_positive::ece_positive;
+    Auroc => auroc::auroc;
+    Ap => ap::ap;
+    Aurc => aurc::aurc;
+    Eaurc => eaurc::eaurc;
+    SpiegelhalterZ => spiegelhalter_z::spiegelhalter_z;
+    CoxSlope => cox_slope::cox_slope;
+    CoxIntercept => cox_intercept::cox_intercept;
 }
 
 impl Metric {
@@ -104,9 +122,72 @@ impl Metric {
         self.definition().brief
     }
 
-    /// Whether a larger value is a better one; all other metrics are errors or losses.
+    /// The formula, with the default options.
+    pub fn formula(self) -> &'static str {
+        self.definition().formula
+    }
+
+    /// The smallest and the largest value.
+    pub fn range(self) -> &'static str {
+        self.definition().range
+    }
+
+    /// When the metric misleads.
+    pub fn caveat(self) -> &'static str {
+        self.definition().caveat
+    }
+
+    /// The public package, or the paper, whose values it equals.
+    pub fn equals(self) -> &'static str {
+        self.definition().equals
+    }
+
+    /// Which value is the best.
+    pub fn best(self) -> Best {
+        self.definition().best
+    }
+
+    /// Whether a larger value is a better one.
     pub fn higher_is_better(self) -> bool {
-        self.definition().higher_is_better
+        self.best() == Best::Highest
+    }
+
+    /// What to compare methods by: the distance from the best value if values on both sides of it are worse,
+    /// otherwise the value itself.
+    ///
+    /// ```
+    /// use ordercal::metrics::Metric;
+    ///
+    /// assert!((Metric::CoxSlope.error(0.8) - Metric::CoxSlope.error(1.2)).abs() < 1e-15);
+    /// assert!((Metric::Nll.error(0.8) - 0.8).abs() < 1e-15);
+    /// ```
+    pub fn error(self, value: f64) -> f64 {
+        match self.best() {
+            Best::Value(best) => (value - best).abs(),
+            Best::Lowest | Best::Highest => value,
+        }
+    }
+
+    /// The metrics that are defined for this many classes: all, but for `ece_positive`, which is for two.
+    pub fn for_classes(classes: usize) -> Vec<Self> {
+        let defined = |metric: &Self| metric.check_classes(classes).is_ok();
+        Self::ALL.into_iter().filter(defined).collect()
+    }
+
+    /// Checks that the metric is defined for this many classes.
+    ///
+    /// # Errors
+    /// [`Error::MetricNotSupported`] if it is not.
+    pub fn check_classes(self, classes: usize) -> Result<()> {
+        if self == Self::EcePositive && classes != 2 {
+            return Err(Error::MetricNotSupported {
+                metric: self.key(),
+                reason: format!(
+                    "it is for two classes and there are {classes}; use ece or classwise_ece"
+                ),
+            });
+        }
+        Ok(())
     }
 
     /// Whether the metric depends only on the confidence of the predicted class and on whether it is right.
@@ -146,7 +227,8 @@ mod tests {
     #[test]
     fn keys_are_the_documented_ones_in_every_form() {
         let documented = "accuracy top5 nll brier ece mce adaptive_ece classwise_ece classwise_ece_sum \
-                          debiased_ece marginal_ce ks sm_ece";
+                          debiased_ece marginal_ce ks sm_ece brier_sum ece_positive auroc ap aurc eaurc \
+                          spiegelhalter_z cox_slope cox_intercept";
         let keys: Vec<&str> = documented.split_whitespace().collect();
         assert_eq!(Metric::ALL.map(Metric::key).to_vec(), keys);
         for metric in Metric::ALL {
@@ -166,18 +248,32 @@ mod tests {
     fn every_function_gives_the_value_of_its_key() {
         use crate::metrics::{MetricOptions, Predictions, evaluate};
         let mut rng = crate::rng::Rng::new(8);
-        let mut probs = ndarray::Array2::from_shape_fn((300, 6), |_| rng.uniform());
-        for mut row in probs.rows_mut() {
-            row /= row.sum();
-        }
-        let labels: Vec<u32> = (0..300).map(|_| rng.below(6) as u32).collect();
-        let predictions = Predictions::from_probs(probs.view(), &labels).unwrap();
         let options = MetricOptions::default().with_bins(11).with_norm(2.0);
         let options = options.with_top_k(2);
-        let values = evaluate(&predictions, &Metric::ALL, &options).unwrap();
-        for (metric, function) in Metric::ALL.into_iter().zip(Metric::FUNCTIONS) {
-            let value = function(&predictions, &options).unwrap();
-            assert_eq!(value.to_bits(), values[&metric].to_bits(), "{metric}");
+        for classes in [2, 6] {
+            let mut probs = ndarray::Array2::from_shape_fn((300, classes), |_| rng.uniform());
+            for mut row in probs.rows_mut() {
+                row /= row.sum();
+            }
+            let labels: Vec<u32> = (0..300).map(|_| rng.below(classes) as u32).collect();
+            let predictions = Predictions::from_probs(probs.view(), &labels).unwrap();
+            let values = evaluate(&predictions, &Metric::for_classes(classes), &options).unwrap();
+            assert_eq!(values.len(), Metric::ALL.len() - usize::from(classes > 2));
+            for (metric, function) in Metric::ALL.into_iter().zip(Metric::FUNCTIONS) {
+                match function(&predictions, &options) {
+                    Ok(value) => assert_eq!(value.to_bits(), values[&metric].to_bits(), "{metric}"),
+                    Err(error) => assert!(
+                        matches!(
+                            error,
+                            Error::MetricNotSupported {
+                                metric: "ece_positive",
+                                ..
+                            }
+                        ),
+                        "{error}"
+                    ),
+                }
+            }
         }
     }
 
@@ -187,6 +283,10 @@ mod tests {
             assert_ne!(metric.name(), metric.key());
             assert!(metric.brief().ends_with('.'), "{metric}");
             assert!(!metric.brief().contains(". "), "{metric}");
+            assert!(metric.caveat().ends_with('.'), "{metric}");
+            for text in [metric.formula(), metric.range(), metric.equals()] {
+                assert!(!text.is_empty() && !text.ends_with('.'), "{metric}: {text}");
+            }
         }
     }
 }

@@ -2,14 +2,18 @@
 
 use super::Metric;
 use crate::error::Result;
-use crate::metrics::definition::{Compute, Definition, FromState};
+use crate::metrics::definition::{Best, Compute, Definition, FromState};
 use crate::metrics::{MetricOptions, Predictions};
 
 pub(super) const DEFINITION: Definition = Definition {
     key: "nll",
     name: "NLL",
     brief: "Negative log-likelihood, which rewards probabilities that are both calibrated and sharp: the mean of −log of the label's probability.",
-    higher_is_better: false,
+    formula: "−(1/N) Σᵢ ln pᵢ(yᵢ)",
+    range: "0 to infinity",
+    caveat: "It mixes calibration with accuracy, and a few labels with tiny probabilities can decide it.",
+    equals: "scikit-learn's log_loss",
+    best: Best::Lowest,
     compute: Compute::Rows(|rows, options| {
         let largest = options.largest_nll();
         rows.mean(|stat| stat.nll.min(largest))

@@ -2,7 +2,7 @@
 
 use super::Metric;
 use crate::error::Result;
-use crate::metrics::definition::{Compute, Definition, FromState};
+use crate::metrics::definition::{Best, Compute, Definition, FromState};
 use crate::metrics::smooth::smooth_error;
 use crate::metrics::{MetricOptions, Predictions};
 
@@ -10,7 +10,11 @@ pub(super) const DEFINITION: Definition = Definition {
     key: "sm_ece",
     name: "Smooth ECE",
     brief: "How far confidence is from accuracy, without bins: the mean absolute difference after smoothing with a Gaussian kernel.",
-    higher_is_better: false,
+    formula: "∫ |smoothed (conf − hit)|, with the kernel width σ at which the result is σ",
+    range: "0 to 1",
+    caveat: "The width of its kernel depends on the error itself, and chance makes it larger.",
+    equals: "relplot's smECE",
+    best: Best::Lowest,
     compute: Compute::TopLabel(|rows, _| smooth_error(rows)),
     from_state: FromState::Estimated(|state| Some(state.smooth_error())),
 };

@@ -2,14 +2,18 @@
 
 use super::Metric;
 use crate::error::Result;
-use crate::metrics::definition::{Compute, Definition, FromState};
+use crate::metrics::definition::{Best, Compute, Definition, FromState};
 use crate::metrics::{MetricOptions, Predictions};
 
 pub(super) const DEFINITION: Definition = Definition {
     key: "top5",
     name: "Top-5 accuracy",
     brief: "How often the label is near the top: the share of rows whose label is among the 5 most probable classes.",
-    higher_is_better: true,
+    formula: "(1/N) Σᵢ 1{yᵢ is among the 5 largest of pᵢ}",
+    range: "0 to 1",
+    caveat: "With 5 classes or fewer it is always 1.",
+    equals: "scikit-learn's top_k_accuracy_score where no probabilities are tied",
+    best: Best::Highest,
     compute: Compute::Rows(|rows, options| rows.top_k(options.top_k)),
     from_state: FromState::Exact(|state| state.top_k_accuracy()),
 };

@@ -2,6 +2,7 @@
 
 use super::fixed::{Fixed, float};
 use crate::metrics::binning::BinSum;
+use crate::metrics::cox;
 
 /// Fixed-point sums over the rows of a bin.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -86,6 +87,23 @@ impl FineBins {
         } else {
             // 1 − p is exact here; rounding can bring p above 1, which is clamped.
             self.len() - 1 - self.step((1.0 - p).max(0.0), self.high_octaves)
+        }
+    }
+
+    /// How much the log-odds ln(p / (1 − p)) vary within the bin that holds p, given its log-odds.
+    pub(super) fn log_odds_width(self, log_odds: f64) -> f64 {
+        let octaves = if log_odds > 0.0 {
+            self.high_octaves
+        } else {
+            self.low_octaves
+        };
+        // The log-odds at which the first and the last bin begin, and the largest that `cox` knows.
+        let end = (octaves as f64 + 1.0) * std::f64::consts::LN_2;
+        if log_odds.abs() < end {
+            // The derivative is 1/(p(1 − p)), at most 2 over the distance to 0 or 1.
+            2.0 / f64::from(1_u32 << self.digits)
+        } else {
+            cox::log_odds(1.0) - end
         }
     }
 

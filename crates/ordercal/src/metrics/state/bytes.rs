@@ -5,11 +5,11 @@
 //! | bytes | |
 //! |---|---|
 //! | 8 | `ordcalMS` |
-//! | 2, 2 | version 1; flags: 1 `marginal_ce` is kept, 2 all weights were integers |
+//! | 2, 2 | version 2; flags: 1 `marginal_ce` is kept, 2 all weights were integers |
 //! | 4, 4, 4 | classes, bins, k of top-k |
 //! | 8, 8 | norm, clip, as floats |
 //! | 8, 8 | rows; rows whose label has probability 0 |
-//! | 5 × 16 | weight, hits, top-k hits, negative log-likelihood, Brier score |
+//! | 7 × 16 | weight, hits, top-k hits, negative log-likelihood, Brier score; Brier score of the confidence minus its expectation, variance of that |
 //! | tables | top label, class-wise, left-closed, fine, and if kept marginal |
 //! | a grid | residuals and weights |
 //!
@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::metrics::MetricOptions;
 
 const MAGIC: &[u8; 8] = b"ordcalMS";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 const MARGINAL: u16 = 1;
 const INTEGER_WEIGHTS: u16 = 2;
 
@@ -55,6 +55,8 @@ impl MetricState {
             self.top_k_hits,
             self.nll,
             self.brier,
+            self.excess,
+            self.excess_variance,
         ] {
             out.extend(sum.to_le_bytes());
         }
@@ -125,6 +127,8 @@ impl MetricState {
         state.top_k_hits = input.sum()?;
         state.nll = input.sum()?;
         state.brier = input.sum()?;
+        state.excess = input.sum()?;
+        state.excess_variance = input.sum()?;
         for table in state.tables_mut() {
             for bin in input.bits(table.len())? {
                 table[bin] = FixedBinSum {
@@ -176,7 +180,9 @@ impl MetricState {
             && self.hits <= self.top_k_hits
             && self.top_k_hits <= weight
             && (0..=weight * NLL_LIMIT as Fixed).contains(&self.nll)
-            && (0..=weight * 3).contains(&self.brier);
+            && (0..=weight * 3).contains(&self.brier)
+            && (-weight..=weight).contains(&self.excess)
+            && (0..=weight).contains(&self.excess_variance);
         if !scores_fit || self.impossible > self.rows {
             return invalid("its hits or losses do not fit its weight");
         }

@@ -44,7 +44,7 @@ impl MetricState {
     }
 
     /// Intervals of the metrics whose chance can be told from the sums that a state keeps: `accuracy` and `top5`
-    /// (Wilson's), `ece`, `mce`, `classwise_ece` and `classwise_ece_sum` (as [`bootstrap`](crate::metrics::bootstrap())
+    /// (Wilson's), `ece`, `mce`, `classwise_ece`, `classwise_ece_sum` and `ece_positive` (as [`bootstrap`](crate::metrics::bootstrap())
     /// makes them, with normal noise in every bin). Weights are counts.
     ///
     /// # Errors
@@ -67,12 +67,16 @@ impl MetricState {
             (Metric::Top5, share(self.top_k_hits)),
         ]);
         let bins = self.options.bins;
-        for (metric, cells) in [
-            (Metric::Ece, &self.top),
+        let mut binned = vec![
+            (Metric::Ece, &self.top[..]),
             (Metric::Mce, &self.top),
             (Metric::ClasswiseEce, &self.classwise),
             (Metric::ClasswiseEceSum, &self.left_closed),
-        ] {
+        ];
+        if self.classes == 2 {
+            binned.push((Metric::EcePositive, &self.classwise[bins..]));
+        }
+        for (metric, cells) in binned {
             let sums = |cells: &[FixedBinSum]| cells.iter().map(FixedBinSum::sum).collect();
             let tables: Vec<Vec<BinSum>> = cells.chunks(bins).map(sums).collect();
             let value = values[&metric].value;

@@ -9,9 +9,11 @@ use super::fixed::{Fixed, float};
 use super::{GRID, MetricState};
 use crate::error::{Error, Result};
 use crate::metrics::Metric;
-use crate::metrics::binning::{BinSum, Binning, Sorted, debiased_square, power_of_gaps};
+use crate::metrics::binning::{BinSum, Binning, Sorted, debiased_square, power_of_gaps, root};
 use crate::metrics::classwise::mean;
+use crate::metrics::cox::{self, CoxFit, Point, log_odds};
 use crate::metrics::definition::FromState;
+use crate::metrics::registry::spiegelhalter_z;
 use crate::metrics::smooth::{self, ResidualGrid};
 
 /// The value of a metric, and how far it can be from the one that all rows together would give.
@@ -39,14 +41,16 @@ impl Estimate {
 }
 
 impl MetricState {
-    /// The metrics of all rows added; `marginal_ce` is among them only if the state
-    /// [keeps it](MetricState::with_marginal).
+    /// The metrics of all rows added; `marginal_ce`, and of two classes `cox_slope` and `cox_intercept`, are among
+    /// them only if the state [keeps them](MetricState::with_marginal).
     ///
     /// Error bounds, with δ the share of the weight in fine bins that a cut between two bins divides:
     /// - `adaptive_ece`: 2δ for `norm` 1, and never more than twice the confidences and hits in those fine
     ///   bins; (2(2p−1) δ)^(1/p) for `norm` p.
     /// - `debiased_ece`, `marginal_ce`: 6δ + 5 bins/(2N) on the square.
     /// - `ks`: how far the cumulative difference can get within a fine bin beyond its values at the ends.
+    /// - `auroc`, `ap`, `aurc`, `eaurc`: how much the order of the rows within the fine bins can change.
+    /// - `cox_slope`, `cox_intercept`: twice the effect, to first order, of moving every row within its fine bin.
     /// - `sm_ece`: 0 if the kernel is wider than 1/64; otherwise h/(41 σ) for the grid's step h = 1/8000
     ///   and the kernel's width σ, and 2⁻¹⁰ for the last bisection step of the width.
     ///
@@ -102,7 +106,45 @@ impl MetricState {
     }
 
     pub(crate) fn brier(&self) -> f64 {
-        self.mean(self.brier) / self.classes as f64
+        self.brier_sum() / self.classes as f64
+    }
+
+    pub(crate) fn brier_sum(&self) -> f64 {
+        self.mean(self.brier)
+    }
+
+    pub(crate) fn spiegelhalter_z(&self) -> f64 {
+        spiegelhalter_z::ratio(float(self.excess), float(self.excess_variance))
+    }
+
+    /// `ece_positive`, if there are two classes.
+    pub(crate) fn positive_error(&self) -> Option<Estimate> {
+        (self.classes == 2).then(|| Estimate {
+            value: root(self.class_errors(Binning::EqualWidth)[1], self.options.norm),
+            error_bound: 0.0,
+        })
+    }
+
+    /// Cox's recalibration from fine bins, with the error bounds of intercept and slope; nothing if the bins of the
+    /// second of two classes are not kept, and no fit where the likelihood has no maximum.
+    pub(crate) fn cox(&self) -> Option<(Option<CoxFit>, [f64; 2])> {
+        let (rows, scale) = if self.classes == 2 {
+            let bins = &self.marginal.as_ref()?[FineBins::CLASS.len()..];
+            (FineRows::new(bins, self.integer_weights), FineBins::CLASS)
+        } else {
+            (self.fine_rows(), FineBins::TOP)
+        };
+        let bins = rows.confidence.iter().zip(&rows.hit).zip(&rows.weight);
+        let points: Vec<Point> = bins
+            .map(|((&confidence, &share), &weight)| Point {
+                log_odds: log_odds(confidence),
+                share,
+                weight,
+            })
+            .collect();
+        let fit = cox::fit(&points);
+        let bounds = fit.map(|fit| fit.error_bounds(&points, |x| scale.log_odds_width(x)));
+        Some((fit, bounds.unwrap_or_default()))
     }
 
     /// The equal-width bins of the top label.

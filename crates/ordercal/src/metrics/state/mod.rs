@@ -13,6 +13,7 @@ use rayon::prelude::*;
 use super::binning::{edge, equal_width_bin, left_closed_bin};
 use super::options::MetricOptions;
 use super::predictions::Predictions;
+use super::registry::spiegelhalter_z;
 use super::smooth;
 use crate::error::{Error, Result};
 use crate::math::simd::vectorized;
@@ -47,9 +48,10 @@ const PARALLEL_CELLS: usize = 1 << 16;
 /// give. The others need the rows in order of confidence, which a state approximates:
 /// - `adaptive_ece`, `debiased_ece` and `ks`: sums over 7682 fine bins of the confidence, each at most 1/128
 ///   as wide as its distance to 0 or 1. Equal-mass bins begin and end at fine bins.
+/// - `auroc`, `ap`, `aurc`, `eaurc`, and `cox_slope` and `cox_intercept` of more than two classes: the same fine bins.
 /// - `sm_ece`: residuals on a grid of 8000 intervals. The value is exact if it is above 1/64, because
 ///   relplot's grid is then coarser.
-/// - `marginal_ce`: 482 fine bins for each class, 1/8 as wide as their distance to 0 or 1. They take 30 KB per
+/// - `marginal_ce`, and of two classes `cox_slope` and `cox_intercept`: 482 fine bins for each class, 1/8 as wide as their distance to 0 or 1. They take 30 KB per
 ///   class and more time than everything else, so they are [optional](Self::with_marginal).
 ///
 /// [`finalize`](Self::finalize) gives each such value with a bound on its distance to the exact one.
@@ -85,6 +87,9 @@ pub struct MetricState {
     top_k_hits: Fixed,
     nll: Fixed,
     brier: Fixed,
+    /// The numerator of `spiegelhalter_z` and the square of its denominator.
+    excess: Fixed,
+    excess_variance: Fixed,
     /// Equal-width bins of the top label.
     top: Vec<FixedBinSum>,
     /// Equal-width bins, class by class.
@@ -128,6 +133,8 @@ impl MetricState {
             top_k_hits: 0,
             nll: 0,
             brier: 0,
+            excess: 0,
+            excess_variance: 0,
             top: vec![FixedBinSum::default(); bins],
             classwise: vec![FixedBinSum::default(); classes * bins],
             left_closed: vec![FixedBinSum::default(); classes * bins],
@@ -295,6 +302,8 @@ impl MetricState {
         self.top_k_hits += other.top_k_hits;
         self.nll += other.nll;
         self.brier += other.brier;
+        self.excess += other.excess;
+        self.excess_variance += other.excess_variance;
         add_bins(&mut self.top, &other.top);
         add_bins(&mut self.classwise, &other.classwise);
         add_bins(&mut self.left_closed, &other.left_closed);
@@ -351,6 +360,9 @@ impl MetricState {
         let in_top_k = (stat.rank as usize) < self.options.top_k;
         self.top_k_hits += if in_top_k { weight } else { 0 };
         self.brier += fixed(w * stat.brier);
+        let (excess, variance) = spiegelhalter_z::terms(&stat);
+        self.excess += fixed(w * excess);
+        self.excess_variance += fixed(w * variance);
         let nll = stat.nll.min(self.options.largest_nll());
         if nll <= NLL_LIMIT {
             self.nll += fixed(w * nll);
