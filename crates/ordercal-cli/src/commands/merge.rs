@@ -50,7 +50,8 @@ pub fn run(args: &MergeArgs, printer: Printer) -> Result<Exit> {
             .map(|(m, e)| (m.to_string(), json!(value(e.value, e.error_bound))))
             .collect()
     };
-    let missing: Vec<Metric> = (Metric::ALL.into_iter())
+    let missing: Vec<Metric> = Metric::for_classes(merged.classes())
+        .into_iter()
         .filter(|metric| !found.contains_key(metric))
         .collect();
     printer.json(&json!({

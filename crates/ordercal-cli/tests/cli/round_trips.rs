@@ -1,8 +1,8 @@
 //! What comes out does not depend on the file format, nor on whether a model was stored in between.
 
 use ndarray::Array2;
-use ordercal::{Method, ScoreKind};
-use ordercal_io::{DataRef, LoadedData, ReadOptions, ScoreMatrix, load};
+use ordercal::{Fingerprint, Method, Model, ScoreKind};
+use ordercal_io::{DataRef, LoadedData, ReadOptions, SavedModel, ScoreMatrix, load};
 
 use crate::files::BUNDLE;
 use crate::harness::Folder;
@@ -65,7 +65,7 @@ fn every_format_gives_the_same_model_and_the_same_result() {
     let path = place.path("b.npz");
     let calib = load(&DataRef::new(&path).with_split("calib"), None).unwrap();
     place.write("y.npy", crate::files::npy_labels(calib.labels().unwrap()));
-    let mut first: Option<(Vec<u8>, Array2<f32>)> = None;
+    let mut first: Option<((Model, Option<Fingerprint>), Array2<f32>)> = None;
     for format in [
         "npy",
         "npz",
@@ -84,7 +84,9 @@ fn every_format_gives_the_same_model_and_the_same_result() {
         place.run(&line).ok();
         let line = format!("apply m-{format}.safetensors x.{format} -o p-{format}.{format}");
         place.run(&line).ok();
-        let model = std::fs::read(place.path(&format!("m-{format}.safetensors"))).unwrap();
+        let saved = SavedModel::load(&place.path(&format!("m-{format}.safetensors"))).unwrap();
+        // Columns carry class names, arrays do not.
+        let model = (saved.model, saved.data);
         let probs = read(&place, &format!("p-{format}.{format}"));
         match &first {
             None => first = Some((model, probs)),

@@ -254,7 +254,7 @@ fn states_that_differ_are_not_merged_and_stay_as_they_were() {
     let other = marginal(new(4, &options));
     assert_eq!(mismatch(state.merge(&other)), "the number of classes");
     let other = marginal(new(3, &options.clone().with_bins(10)));
-    assert_eq!(mismatch(state.merge(&other)), "the options");
+    assert_eq!(mismatch(state.merge(&other)), "the number of bins");
     assert_eq!(mismatch(state.merge(&new(3, &options))), "marginal_ce");
     let (wider, wider_labels) = overconfident(17, 5, 4, 2.0);
     let batch = dataset(&wider, &wider_labels);
