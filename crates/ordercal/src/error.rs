@@ -140,21 +140,17 @@ pub enum Error {
     },
     /// Class names of two sides that do not hold the same names.
     #[error(
-        "the classes of the scores are {columns}, but those of {owner} are {known} (only the scores have: \
-         {only_columns}; only {owner} has: {only_known}); rename the columns, or leave their names out to go by \
+        "the classes of the scores are {columns}, but those of {owner} are {known}; \
+         rename the columns, or leave their names out to go by \
          position"
     )]
     ClassNamesDiffer {
         /// Whose the known names are.
         owner: &'static str,
-        /// The names of the columns.
-        columns: String,
-        /// The known names.
-        known: String,
-        /// The names that only the columns have.
-        only_columns: String,
-        /// The names that only the other side has.
-        only_known: String,
+        /// The names of the columns, and which of them the other side does not have.
+        columns: Box<str>,
+        /// The known names, and which of them the columns do not have.
+        known: Box<str>,
     },
     /// An output buffer that does not have the shape of the result.
     #[error("the output has shape {found:?} but the result has {expected:?}")]

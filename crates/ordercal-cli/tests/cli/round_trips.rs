@@ -1,7 +1,7 @@
 //! What comes out does not depend on the file format, nor on whether a model was stored in between.
 
 use ndarray::Array2;
-use ordercal::{Fingerprint, Method, Model, ScoreKind};
+use ordercal::{Method, ScoreKind};
 use ordercal_io::{DataRef, LoadedData, ReadOptions, SavedModel, ScoreMatrix, load};
 
 use crate::files::BUNDLE;
@@ -65,7 +65,7 @@ fn every_format_gives_the_same_model_and_the_same_result() {
     let path = place.path("b.npz");
     let calib = load(&DataRef::new(&path).with_split("calib"), None).unwrap();
     place.write("y.npy", crate::files::npy_labels(calib.labels().unwrap()));
-    let mut first: Option<((Model, Option<Fingerprint>), Array2<f32>)> = None;
+    let mut first = None;
     for format in [
         "npy",
         "npz",

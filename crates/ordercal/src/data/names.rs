@@ -39,10 +39,8 @@ pub fn match_class_names(
     if !only_columns.is_empty() || !only_known.is_empty() {
         return Err(Error::ClassNamesDiffer {
             owner,
-            columns: listed(columns.iter()),
-            known: listed(known.iter()),
-            only_columns: listed(only_columns.into_iter()),
-            only_known: listed(only_known.into_iter()),
+            columns: with_those_alone(columns, &only_columns).into(),
+            known: with_those_alone(known, &only_known).into(),
         });
     }
     let order: Vec<usize> = known.iter().map(|name| places[name.as_str()]).collect();
@@ -65,6 +63,15 @@ fn places(names: &[String]) -> Result<HashMap<&str, usize>> {
 }
 
 /// Names for a message; the first few of many.
+/// The names, and those of them that the other side does not have.
+fn with_those_alone(names: &[String], alone: &[&String]) -> String {
+    let all = listed(names.iter());
+    match alone.len() {
+        0 => all,
+        _ => format!("{all} (only there: {})", listed(alone.iter().copied())),
+    }
+}
+
 fn listed<'a>(mut names: impl ExactSizeIterator<Item = &'a String>) -> String {
     const SHOWN: usize = 8;
     let count = names.len();
@@ -101,9 +108,8 @@ mod tests {
         let error = match_class_names(&columns, &known, "the model").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the classes of the scores are `a`, `b`, `c`, but those of the model are `c`, `b`, `d` (only the \
-             scores have: `a`; only the model has: `d`); rename the columns, or leave their names out to go \
-             by position"
+            "the classes of the scores are `a`, `b`, `c` (only there: `a`), but those of the model are `c`, `b`, `d` \
+             (only there: `d`); rename the columns, or leave their names out to go by position"
         );
         // A name too few.
         assert!(match_class_names(&columns, &names(&["a", "b"]), "the model").is_err());
