@@ -60,7 +60,7 @@ macro_rules! metrics {
         #[non_exhaustive]
         pub enum Metric {
             $(
-                #[doc = concat!("See [`", stringify!($function), "`](crate::metrics::", stringify!($function), ").")]
+                #[doc = concat!("See [`", stringify!($function), "`](crate::metrics::", stringify!($function), "()).")]
                 $variant,
             )*
         }
