@@ -2,9 +2,12 @@
 
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::path::Path;
 
+use anyhow::{Result, bail};
 use comfy_table::{CellAlignment, ContentArrangement, Table, TableComponent, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use ordercal_io::STDOUT;
 use ordercal_report::wrap;
 use serde_json::Value;
 
@@ -18,6 +21,8 @@ const WIDTH: u16 = 80;
 pub struct Printer {
     json: bool,
     quiet: bool,
+    /// Whether standard output is taken by a result, so that text goes to stderr.
+    aside: bool,
 }
 
 impl Printer {
@@ -26,20 +31,38 @@ impl Printer {
         Self {
             json: common.json,
             quiet: common.quiet,
+            aside: false,
+        }
+    }
+
+    /// A printer beside an output file: where that is standard output, text goes to stderr.
+    pub fn beside(self, output: &Path) -> Result<Self> {
+        let aside = output == Path::new(STDOUT);
+        if aside && self.json {
+            bail!("--json and -o - both print to standard output; write one of them to a file");
+        }
+        Ok(Self { aside, ..self })
+    }
+
+    fn line(self, line: impl Display) {
+        if self.aside {
+            say(io::stderr(), line);
+        } else {
+            say(io::stdout(), line);
         }
     }
 
     /// Prints a result; `--json` suppresses it.
     pub fn result(self, line: impl Display) {
         if !self.json {
-            say(io::stdout(), line);
+            self.line(line);
         }
     }
 
     /// Prints a remark, with long lines wrapped; `--quiet` and `--json` suppress it.
     pub fn remark(self, line: impl Display) {
         if !self.json && !self.quiet {
-            say(io::stdout(), wrap(&line.to_string(), 3));
+            self.line(wrap(&line.to_string(), 3));
         }
     }
 
@@ -65,10 +88,24 @@ impl Printer {
     }
 }
 
-/// Prints an error on stderr, in one line.
-pub fn error(message: impl Display) {
-    let message = message.to_string().replace(['\n', '\r'], " ");
+/// Prints an error on stderr, in one line, and with `--json` as an object on stdout as well.
+pub fn failure(message: &str, json: bool) {
+    let message: String = message.replace(['\n', '\r'], " ");
+    let message = without_controls(&message);
+    if json {
+        say(io::stdout(), serde_json::json!({ "error": message }));
+    }
     say(io::stderr(), format_args!("error: {message}"));
+}
+
+/// Text from data without the characters that would control a terminal.
+fn without_controls(text: &str) -> String {
+    let shown = |c: char| match c {
+        '\n' | '\t' => c,
+        c if c.is_control() => '\u{fffd}',
+        c => c,
+    };
+    text.chars().map(shown).collect()
 }
 
 /// Prints a longer text: help, completions.
@@ -78,7 +115,7 @@ pub fn text(text: impl Display) {
 
 /// Prints a line. A closed pipe, as behind `| head`, is not an error.
 fn say(mut to: impl Write, line: impl Display) {
-    let _ = writeln!(to, "{line}");
+    let _ = writeln!(to, "{}", without_controls(&line.to_string()));
 }
 
 /// A table whose first column holds names and whose others hold numbers.

@@ -12,17 +12,27 @@ use crate::nearest::nearest;
 /// It is the dataset that checks whether an index is below the number of classes.
 pub(crate) struct LabelDecoder {
     names: Option<HashMap<String, i64>>,
+    /// A name that stands for rows to leave out.
+    ignored_name: Option<String>,
+    /// A number that does.
+    ignored_number: Option<i64>,
 }
+
+/// What a label to ignore is decoded as.
+pub(crate) const IGNORED: i64 = i64::MIN;
 
 impl LabelDecoder {
     /// A decoder for labels that are numbers, or names among `names` in the order of the classes.
-    pub(crate) fn new(names: Option<&[String]>) -> Self {
+    /// Labels equal to `ignored` become [`IGNORED`].
+    pub(crate) fn new(names: Option<&[String]>, ignored: Option<&str>) -> Self {
         let index = |names: &[String]| {
             let named = names.iter().enumerate();
             named.map(|(i, name)| (name.clone(), i as i64)).collect()
         };
         Self {
             names: names.map(index),
+            ignored_name: ignored.map(|label| label.trim().to_owned()),
+            ignored_number: ignored.and_then(parse_integer),
         }
     }
 
@@ -33,6 +43,18 @@ impl LabelDecoder {
         array: AnyArray,
         first_row: usize,
     ) -> Result<Vec<i64>> {
+        let mut labels = self.decode_all(path, array, first_row)?;
+        if self.ignored_number.is_some() {
+            for label in &mut labels {
+                if Some(*label) == self.ignored_number {
+                    *label = IGNORED;
+                }
+            }
+        }
+        Ok(labels)
+    }
+
+    fn decode_all(&self, path: &Path, array: AnyArray, first_row: usize) -> Result<Vec<i64>> {
         let columns = array.shape.get(1).copied().unwrap_or(1);
         if columns > 1 {
             return one_hot(path, &array, columns, first_row);
@@ -60,6 +82,9 @@ impl LabelDecoder {
             let named = self.names.as_ref().and_then(|names| names.get(label));
             if let Some(&class) = named {
                 return Ok(class);
+            }
+            if self.ignored_name.as_deref() == Some(label.trim()) {
+                return Ok(IGNORED);
             }
             if let Some(class) = parse_integer(label) {
                 return Ok(class);
@@ -90,20 +115,23 @@ impl LabelDecoder {
 pub(crate) struct NameCollector {
     names: BTreeSet<String>,
     classes: usize,
+    /// A label that is no class.
+    ignored: Option<String>,
 }
 
 impl NameCollector {
-    pub(crate) fn new(classes: usize) -> Self {
+    pub(crate) fn new(classes: usize, ignored: Option<String>) -> Self {
         Self {
             names: BTreeSet::new(),
             classes,
+            ignored,
         }
     }
 
     /// Adds labels; false once there are more names than classes.
     pub(crate) fn add(&mut self, labels: &[String]) -> bool {
         for label in labels {
-            if !self.names.contains(label) {
+            if !self.names.contains(label) && self.ignored.as_ref() != Some(label) {
                 self.names.insert(label.clone());
                 if self.names.len() > self.classes {
                     return false;
@@ -194,7 +222,7 @@ mod tests {
             dtype,
             values,
         };
-        LabelDecoder::new(None).decode(Path::new("f"), array, 10)
+        LabelDecoder::new(None, Some("-100")).decode(Path::new("f"), array, 10)
     }
 
     fn texts(values: &[&str]) -> Values {
@@ -203,8 +231,11 @@ mod tests {
 
     #[test]
     fn numbers_of_every_form_become_indices() {
-        let ints = Values::Int(vec![2, 0, -1]);
-        assert_eq!(decode(&[3], ElementType::I8, ints).unwrap(), [2, 0, -1]);
+        let ints = Values::Int(vec![2, 0, -1, -100]);
+        let expected = [2, 0, -1, IGNORED];
+        assert_eq!(decode(&[4], ElementType::I8, ints).unwrap(), expected);
+        let text = decode(&[2], ElementType::Text, texts(&["1", "-100"]));
+        assert_eq!(text.unwrap(), [1, IGNORED]);
         let floats = Values::F32(vec![2.0, 0.0]);
         assert_eq!(decode(&[2, 1], ElementType::F32, floats).unwrap(), [2, 0]);
         let hot = Values::Int(vec![0, 0, 1, 1, 0, 0]);
@@ -230,7 +261,10 @@ mod tests {
     #[test]
     fn names_are_looked_up_and_typos_explained() {
         let names = ["cat".to_owned(), "dog".to_owned()];
-        let decoder = LabelDecoder::new(Some(&names));
+        let decoder = LabelDecoder::new(Some(&names), Some("none"));
+        let none = AnyArray::vector(ElementType::Text, texts(&["none", "cat"]));
+        let decoded = decoder.decode(Path::new("f"), none, 0).unwrap();
+        assert_eq!(decoded, [IGNORED, 0]);
         let array = |v: &[&str]| AnyArray::vector(ElementType::Text, texts(v));
         let path = Path::new("f");
         assert_eq!(
@@ -248,11 +282,11 @@ mod tests {
 
     #[test]
     fn names_are_numbered_in_sorted_order_if_all_are_seen() {
-        let mut all = NameCollector::new(2);
+        let mut all = NameCollector::new(2, None);
         assert!(all.add(&["b".into(), "a".into(), "b".into()]));
         assert_eq!(all.finish(Path::new("f")).unwrap(), ["a", "b"]);
 
-        let mut more = NameCollector::new(2);
+        let mut more = NameCollector::new(2, None);
         assert!(!more.add(&["b".into(), "a".into(), "c".into()]));
         let error = more.finish(Path::new("f")).unwrap_err();
         assert!(matches!(

@@ -1,6 +1,7 @@
 //! `ordercal evaluate`: metrics before and after calibration.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use anyhow::Result;
 use ordercal::Model;
@@ -15,6 +16,7 @@ use crate::fail_if::{FailIf, metric};
 use crate::input::{DataInput, at};
 use crate::measure::{Evaluation, evaluate_in_memory, state_of, tables};
 use crate::models::{check_classes, load_models};
+use crate::output::check_distinct;
 use crate::printer::Printer;
 use crate::stream::{evaluate_stream, is_large};
 use crate::verdict;
@@ -25,11 +27,22 @@ type Limits = Vec<(String, FailIf)>;
 /// Runs the command.
 pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exit> {
     let (shown, limits, measures) = settings(args, common)?;
+    let printer = match &args.state_out {
+        Some(path) => printer.beside(path)?,
+        None => printer,
+    };
     let saved = load_models(&args.model)?;
     let names = saved
         .iter()
         .find_map(|(_, saved)| saved.class_names.clone());
-    let input = DataInput::resolve(&args.data, "test")?.with_class_names(names);
+    let input = DataInput::resolve(&args.data, "test")?
+        .with_class_names(names)
+        .with_ignored(&args.ignore);
+    input.check_format(None)?;
+    if let Some(path) = &args.state_out {
+        let models = args.model.iter().map(PathBuf::as_path);
+        check_distinct(path, input.paths().into_iter().chain(models))?;
+    }
     let models: Vec<(String, &Model)> = saved
         .iter()
         .map(|(name, saved)| (name.clone(), &saved.model))
@@ -64,17 +77,37 @@ pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exi
         write_atomically(path, &state.to_bytes())?;
     }
 
-    printer.json(&json!({
+    let is_missing = |metric: &&Metric| !evaluations[0].values.contains_key(metric);
+    let missing: Vec<&str> = shown.iter().filter(is_missing).map(|m| m.key()).collect();
+    if missing.len() == shown.len() {
+        anyhow::bail!(
+            "{}: {} of {n} rows of {classes} classes does not fit in memory",
+            input.path().display(),
+            missing.join(", ")
+        );
+    }
+    let mut result = json!({
         "n": n,
         "classes": classes,
         "rows": evaluations.iter().map(|e| e.to_json(&shown)).collect::<Vec<_>>(),
-    }));
+    });
+    if !missing.is_empty() {
+        result["left_out"] = json!(missing);
+    }
+    printer.json(&result);
+    let shown: Vec<Metric> = shown.into_iter().filter(|m| !is_missing(&m)).collect();
     printer.remark(format_args!("{n} rows of {classes} classes"));
     printer.result(tables(&evaluations, &shown));
     if evaluations.iter().any(|e| !e.bounds.is_empty()) {
         printer.remark(
             "(rows were streamed: ± is a bound on the error; ≈ marks a value below its error bound)",
         );
+    }
+    if !missing.is_empty() {
+        printer.remark(format_args!(
+            "({} left out: for {classes} classes it does not fit in memory)",
+            missing.join(", ")
+        ));
     }
     explain(&evaluations, printer);
     let last = &evaluations[evaluations.len() - 1];

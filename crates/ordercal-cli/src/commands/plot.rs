@@ -9,7 +9,7 @@ use ordercal_io::{LoadedData, write_atomically};
 use ordercal_report::{Svg, Theme, to_png};
 use serde_json::Value;
 
-use crate::args::{CountedArgs, DataArgs, DrawArgs, PlotArgs, PlotCommand};
+use crate::args::{CountedArgs, DataArgs, DrawArgs, PlotArgs, PlotCommand, ReadArgs};
 use crate::exit::Exit;
 use crate::input::DataInput;
 use crate::printer::Printer;
@@ -86,6 +86,7 @@ fn load_counted(args: &CountedArgs, preferred: &str) -> Result<Option<LoadedData
         logits: None,
         labels: None,
         kind: args.kind,
+        read: ReadArgs::default(),
     };
     let input = DataInput::resolve(&data, preferred)?;
     Ok(Some(input.load_scores()?))

@@ -11,5 +11,7 @@ mod export;
 mod files;
 mod harness;
 mod interrupted;
+mod outputs;
+mod pipes;
 mod plot;
 mod round_trips;

@@ -156,19 +156,19 @@ refuses!(
     csv_gz_that_is_plain,
     "a.csv.gz",
     CSV,
-    Error::WrongMagic { .. }
+    Error::NotPacked { .. }
 );
 refuses!(
     csv_gz_truncated,
     "a.csv.gz",
     cut("fine.csv.gz", 300),
-    Error::Damaged { .. }
+    Error::BadPacking { .. }
 );
 refuses!(
     csv_gz_wrong_checksum,
     "a.csv.gz",
     patched("fine.csv.gz", bytes("fine.csv.gz").len() - 6, &[1, 2]),
-    Error::Damaged { .. }
+    Error::BadPacking { .. }
 );
 
 #[test]

@@ -11,6 +11,7 @@ use crate::args::{BinnedArgs, DrawArgs, FormArg, ReliabilityArgs};
 use crate::input::{DataInput, at};
 use crate::measure::with_predictions;
 use crate::models::{check_classes, load_models};
+use crate::output::check_distinct;
 use crate::printer::Printer;
 
 pub fn plain(args: &ReliabilityArgs, printer: Printer) -> Result<()> {
@@ -45,7 +46,11 @@ fn draw(
     let names = saved
         .iter()
         .find_map(|(_, saved)| saved.class_names.clone());
-    let input = DataInput::resolve(&args.data, "test")?.with_class_names(names);
+    let input = DataInput::resolve(&args.data, "test")?
+        .with_class_names(names)
+        .with_ignored(&args.ignore);
+    input.check_format(None)?;
+    check_distinct(&draw.output, input.paths())?;
     let loaded = input.load()?;
     let data = loaded.dataset()?;
     for (path, (_, saved)) in args.model.iter().zip(&saved) {
