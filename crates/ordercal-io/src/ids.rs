@@ -1,6 +1,6 @@
 //! Columns that are handed through from an input table to an output table.
 
-use crate::array::{AnyArray, ElementType, Values};
+use crate::array::{AnyArray, Values};
 use crate::labels::to_f64;
 
 /// The type of a column that is handed through.
@@ -12,16 +12,6 @@ pub enum IdType {
     Float,
     /// Text.
     Text,
-}
-
-impl IdType {
-    pub(crate) fn of(dtype: ElementType) -> Self {
-        match dtype {
-            dtype if dtype.is_text() => Self::Text,
-            dtype if dtype.is_float() => Self::Float,
-            _ => Self::Integer,
-        }
-    }
 }
 
 /// The values of such a column, one per row.

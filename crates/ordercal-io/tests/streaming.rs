@@ -141,7 +141,7 @@ fn what_is_written_is_read_back_bit_for_bit() {
     for name in OUTPUTS {
         let path = dir.path().join(name);
         let spec = OutputSpec::new(ScoreKind::Logits, 3).with_rows(37);
-        let mut writer = ScoreWriter::create(&path, spec).unwrap();
+        let mut writer = ScoreWriter::create(&path, spec.clone()).unwrap();
         writer.write_f32(narrow.slice(s![..20, ..])).unwrap();
         writer.write_f32(narrow.slice(s![20.., ..])).unwrap();
         writer.finish().unwrap();

@@ -8,7 +8,7 @@ use ordercal::metrics::Metric;
 
 /// Accepts any text; a wrong key is refused later, with the nearest right one.
 #[derive(Debug, Clone)]
-pub struct OfferedKeys(Vec<String>);
+pub struct OfferedKeys(Vec<&'static str>);
 
 impl TypedValueParser for OfferedKeys {
     type Value = String;
@@ -23,7 +23,7 @@ impl TypedValueParser for OfferedKeys {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(self.0.iter().map(PossibleValue::new)))
+        Some(Box::new(self.0.iter().map(|key| PossibleValue::new(*key))))
     }
 }
 
@@ -34,11 +34,11 @@ pub fn method_keys() -> OfferedKeys {
         let projected = (!method.promises_order()).then(|| format!("{}+order", method.key()));
         [Some(method.key().to_owned()), projected]
     });
-    OfferedKeys(keys.flatten().collect())
+    // The command line, which wants them for as long as the program runs, is made once.
+    OfferedKeys(keys.flatten().map(|key| &*key.leak()).collect())
 }
 
 /// The keys of metrics.
 pub fn metric_keys() -> OfferedKeys {
-    let keys = Metric::ALL.iter().map(|metric| metric.key().to_owned());
-    OfferedKeys(keys.collect())
+    OfferedKeys(Metric::ALL.iter().map(|metric| metric.key()).collect())
 }

@@ -20,7 +20,8 @@ pub fn run(command: Option<&str>) -> Result<Exit> {
             let found = found.ok_or_else(|| {
                 anyhow!("there is no command `{name}`; `ordercal --help` lists them")
             })?;
-            found.name(format!("ordercal-{name}"))
+            // clap keeps names for as long as the program runs.
+            found.name(&*format!("ordercal-{name}").leak())
         }
     };
     let mut text = Vec::new();
