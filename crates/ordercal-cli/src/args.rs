@@ -19,12 +19,12 @@ use crate::help;
 
 pub use compare::CompareArgs;
 pub use curve::CurveArgs;
+use keys::{method_keys, metric_keys};
 pub use plot::{
     BinnedArgs, CountedArgs, DrawArgs, FormArg, PlotArgs, PlotCommand, ReliabilityArgs,
     SimplexArgs, TransformArgs,
 };
 pub use read::{IgnoreArgs, ReadArgs};
-use keys::{method_keys, metric_keys};
 use read::{input_path, output_path};
 
 /// The version, with what this build can do beyond the least.
@@ -79,9 +79,7 @@ pub enum Command {
     /// Describe a model or a data file, with warnings
     Inspect(InspectArgs),
     /// Print a manual page
-    #[command(
-        after_help = "Example:\n  ordercal man fit > ~/.local/share/man/man1/ordercal-fit.1"
-    )]
+    #[command(after_help = "Example:\n  ordercal man fit > ~/.local/share/man/man1/ordercal-fit.1")]
     Man {
         /// The command that the page is about [default: the program]
         command: Option<String>,

@@ -53,9 +53,7 @@ impl DataInput {
     /// Refuses a `--format` that no file needs, neither of the data nor the output.
     pub fn check_format(&self, output: Option<&Path>) -> Result<()> {
         let needs = |path: &Path| !Format::is_told_by(path);
-        if self.options.format.is_some()
-            && !self.paths().into_iter().chain(output).any(needs)
-        {
+        if self.options.format.is_some() && !self.paths().into_iter().chain(output).any(needs) {
             bail!("--format is for `-` and for files whose ending does not tell their format");
         }
         Ok(())

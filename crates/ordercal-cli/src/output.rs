@@ -6,10 +6,7 @@ use anyhow::{Result, bail};
 use ordercal_io::Format;
 
 /// Refuses an output that would replace one of the inputs.
-pub fn check_distinct<'a>(
-    output: &Path,
-    inputs: impl IntoIterator<Item = &'a Path>,
-) -> Result<()> {
+pub fn check_distinct<'a>(output: &Path, inputs: impl IntoIterator<Item = &'a Path>) -> Result<()> {
     let Ok(place) = std::fs::canonicalize(output) else {
         return Ok(());
     };

@@ -141,20 +141,18 @@ pub(crate) fn named(path: &Path, entries: &[Entry], name: &str) -> Result<usize>
 
 /// The labels of a file that holds nothing else of use, whatever its splits.
 pub(crate) fn label_alone(path: &Path, entries: &[Entry]) -> Result<Option<usize>> {
-    let labels = entries.iter().enumerate().filter_map(|(index, entry)| {
-        match role_of(&entry.name) {
-            Some(("", Role::Labels(rank))) => Some((rank, index)),
-            _ => None,
-        }
-    });
+    let labels =
+        entries
+            .iter()
+            .enumerate()
+            .filter_map(|(index, entry)| match role_of(&entry.name) {
+                Some(("", Role::Labels(rank))) => Some((rank, index)),
+                _ => None,
+            });
     one_of(path, entries, labels.collect())
 }
 
-fn one_of(
-    path: &Path,
-    entries: &[Entry],
-    labels: Vec<(usize, usize)>,
-) -> Result<Option<usize>> {
+fn one_of(path: &Path, entries: &[Entry], labels: Vec<(usize, usize)>) -> Result<Option<usize>> {
     one_label(labels, |first, second| Error::AmbiguousLabels {
         path: path.to_path_buf(),
         first: entries[first].name.clone(),
@@ -247,7 +245,9 @@ fn pick_set(path: &Path, entries: &[Entry], split: Option<&str>) -> Result<Split
             let found = find_split(&names, split);
             let found = found.ok_or_else(|| unknown_split(path, split, known.clone()))?;
             let mut sets = sets.iter();
-            Ok(sets.find(|set| set.split.as_deref() == Some(found)).expect("it is known"))
+            Ok(sets
+                .find(|set| set.split.as_deref() == Some(found))
+                .expect("it is known"))
         }
         None => match sets.iter().find(|s| s.split.is_none()) {
             Some(single) => Ok(single),
@@ -284,9 +284,8 @@ fn pick_scores(
 /// The error for a file without an array of a usual name, with the names to save it under.
 fn no_scores(path: &Path, entries: &[Entry], split: Option<&str>) -> Error {
     let prefix = split.map_or(String::new(), |s| format!("{s}_"));
-    let is_matrix = |e: &&Entry| {
-        e.shape.len() == 2 && e.dtype.as_ref().is_ok_and(|dtype| dtype.is_float())
-    };
+    let is_matrix =
+        |e: &&Entry| e.shape.len() == 2 && e.dtype.as_ref().is_ok_and(|dtype| dtype.is_float());
     let scores = entries.iter().find(is_matrix);
     let near = nearest(
         &format!("{prefix}logits"),
@@ -400,10 +399,7 @@ mod tests {
             role_of("test_log_probs"),
             Some(("test", Role::Scores(ScoreKind::LogProbs)))
         );
-        assert_eq!(
-            role_of("my_val_labels"),
-            Some(("my_val", Role::Labels(1)))
-        );
+        assert_eq!(role_of("my_val_labels"), Some(("my_val", Role::Labels(1))));
         assert_eq!(role_of("_logits"), None);
         assert_eq!(role_of("mylogits"), None);
         assert_eq!(role_of("arr_0"), None);

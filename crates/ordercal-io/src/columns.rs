@@ -175,7 +175,8 @@ fn by_kind(
     let free = |column: &usize| !taken.contains(column);
     let mut found = Vec::new();
     for (kind, prefix, list, single) in KINDS {
-        let with_prefix = |&i: &usize| names[i].len() > prefix.len() && names[i].starts_with(prefix);
+        let with_prefix =
+            |&i: &usize| names[i].len() > prefix.len() && names[i].starts_with(prefix);
         let wide: Vec<usize> = (0..names.len()).filter(free).filter(with_prefix).collect();
         let called = |wanted: &str, lists: bool| {
             let mut columns = (0..names.len()).filter(free);
@@ -244,12 +245,7 @@ fn numbered(path: &Path, header: &Header<'_>, taken: &[usize]) -> Result<Found> 
 }
 
 /// The scores that the user chose.
-fn chosen(
-    path: &Path,
-    header: &Header<'_>,
-    patterns: &[String],
-    taken: &[usize],
-) -> Result<Found> {
+fn chosen(path: &Path, header: &Header<'_>, patterns: &[String], taken: &[usize]) -> Result<Found> {
     let names = header.names;
     let mut columns = Vec::new();
     let mut class_names: Option<Vec<String>> = Some(Vec::new());
@@ -274,11 +270,15 @@ fn chosen(
             }
         };
         columns.extend(more);
-        class_names = class_names.zip(called).map(|(all, more)| [all, more].concat());
+        class_names = class_names
+            .zip(called)
+            .map(|(all, more)| [all, more].concat());
     }
     let kind_of = |column: &usize| {
         let name = &names[*column];
-        let says = |k: &&(ScoreKind, &str, &str, &str)| name.starts_with(k.1) || name == k.2 || name == k.3;
+        let says = |k: &&(ScoreKind, &str, &str, &str)| {
+            name.starts_with(k.1) || name == k.2 || name == k.3
+        };
         KINDS.iter().find(says).map_or(ScoreKind::Logits, |k| k.0)
     };
     let kind = kind_of(&columns[0]);
@@ -462,7 +462,10 @@ mod tests {
         let both = ["y", "logit_0", "logit_1", "label"];
         let table = found(&both, ReadOptions::default()).unwrap();
         assert_eq!(table.label, Some(3));
-        let error = found(&["y", "target", "logit_0", "logit_1"], ReadOptions::default());
+        let error = found(
+            &["y", "target", "logit_0", "logit_1"],
+            ReadOptions::default(),
+        );
         assert!(matches!(error, Err(Error::AmbiguousLabels { .. })));
     }
 

@@ -320,10 +320,13 @@ fn create(file: AtomicFile, spec: &OutputSpec) -> Result<Box<dyn ScoreSink>> {
     }
     header.push(b'\n');
     write_bytes(&mut file, &header)?;
-    Ok(EncodedSink::boxed(file, move |rows, ids, buffer| match rows {
-        ScoreRows::F32(rows) => write_text(rows, ids, delimiter, buffer),
-        ScoreRows::F64(rows) => write_text(rows, ids, delimiter, buffer),
-    }))
+    Ok(EncodedSink::boxed(
+        file,
+        move |rows, ids, buffer| match rows {
+            ScoreRows::F32(rows) => write_text(rows, ids, delimiter, buffer),
+            ScoreRows::F64(rows) => write_text(rows, ids, delimiter, buffer),
+        },
+    ))
 }
 
 /// Numbers as the shortest text that reads back as the same number.

@@ -155,7 +155,10 @@ impl Format {
 
     /// The format of a name, such as `csv`.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|format| format.name() == name)
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|format| format.name() == name)
     }
 
     /// The format of a file to write, by its ending.
@@ -226,7 +229,10 @@ pub fn writable_endings() -> String {
     };
     let packed = Packing::endings().join(" or ");
     let text = join_endings(is_text);
-    format!("{} (and {packed} of {text})", join_endings(Format::is_written))
+    format!(
+        "{} (and {packed} of {text})",
+        join_endings(Format::is_written)
+    )
 }
 
 fn join_endings(wanted: impl Fn(Format) -> bool) -> String {
@@ -322,7 +328,8 @@ mod tests {
             .to_string();
         for format in Format::ALL {
             for ending in format.endings() {
-                let names = |text: &str| text.split([' ', ';', '(', ')']).any(|word| word == *ending);
+                let names =
+                    |text: &str| text.split([' ', ';', '(', ')']).any(|word| word == *ending);
                 assert!(names(&read), "{read}");
                 assert_eq!(names(&written), format.is_written(), "{written}");
             }

@@ -100,7 +100,11 @@ impl JsonTable {
         };
         for (name, value) in entries {
             let name = clean(&name);
-            if table.places.insert(name.clone(), table.names.len()).is_some() {
+            if table
+                .places
+                .insert(name.clone(), table.names.len())
+                .is_some()
+            {
                 return Err(Error::Duplicate {
                     path: path.to_path_buf(),
                     name,
@@ -391,10 +395,13 @@ fn create(file: AtomicFile, spec: &OutputSpec) -> Result<Box<dyn ScoreSink>> {
         scores,
         list: key(spec.array_name()),
     };
-    Ok(EncodedSink::boxed(file, move |rows, ids, buffer| match rows {
-        ScoreRows::F32(rows) => keys.write(&rows, ids, buffer),
-        ScoreRows::F64(rows) => keys.write(&rows, ids, buffer),
-    }))
+    Ok(EncodedSink::boxed(
+        file,
+        move |rows, ids, buffer| match rows {
+            ScoreRows::F32(rows) => keys.write(&rows, ids, buffer),
+            ScoreRows::F64(rows) => keys.write(&rows, ids, buffer),
+        },
+    ))
 }
 
 /// The keys of a file that is written, as JSON text.

@@ -417,10 +417,7 @@ mod tests {
         assert_eq!(parse_descr("<f4").unwrap(), (ElementType::F32, false));
         assert_eq!(parse_descr(">i2").unwrap(), (ElementType::I16, true));
         assert_eq!(parse_descr("|b1").unwrap(), (ElementType::Bool, false));
-        assert_eq!(
-            parse_descr("|V2").unwrap(),
-            (ElementType::Bf16, false)
-        );
+        assert_eq!(parse_descr("|V2").unwrap(), (ElementType::Bf16, false));
         assert_eq!(
             parse_descr("<U5").unwrap(),
             (ElementType::Unicode(5), false)

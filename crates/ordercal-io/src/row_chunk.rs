@@ -135,7 +135,9 @@ impl RowChunk {
         let Some(labels) = &self.labels else {
             return self;
         };
-        let kept: Vec<usize> = (0..labels.len()).filter(|&r| labels[r] != IGNORED).collect();
+        let kept: Vec<usize> = (0..labels.len())
+            .filter(|&r| labels[r] != IGNORED)
+            .collect();
         if kept.len() == labels.len() {
             return self;
         }

@@ -49,7 +49,10 @@ fn open(path: &Path) -> Result<Pickle> {
         let member = member.map_err(|e| refuse(path, &e.to_string()))?;
         let name = member.name().map_err(|e| refuse(path, &e.to_string()))?;
         if member.compression() != CompressionMethod::Stored || member.encrypted() {
-            return Err(refuse(path, "a part of it is compressed, as torch.save does not do"));
+            return Err(refuse(
+                path,
+                "a part of it is compressed, as torch.save does not do",
+            ));
         }
         let bytes = StorageBytes {
             start: member.data_start().unwrap_or(u64::MAX),

@@ -136,7 +136,10 @@ impl OutputSpec {
     pub(crate) fn column_names(&self) -> Vec<String> {
         let name = self.array_name().trim_end_matches('s');
         match &self.class_names {
-            Some(names) => names.iter().map(|class| format!("{name}_{class}")).collect(),
+            Some(names) => names
+                .iter()
+                .map(|class| format!("{name}_{class}"))
+                .collect(),
             None => (0..self.classes).map(|k| format!("{name}_{k}")).collect(),
         }
     }

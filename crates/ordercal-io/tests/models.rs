@@ -206,7 +206,11 @@ fn parameters_that_give_no_numbers_are_refused() {
     let huge = |b: &mut Vec<u8>| {
         let text = String::from_utf8_lossy(b).into_owned();
         let at = text.find("\\\"beta\\\":").expect("ts has a beta") + 9;
-        let end = at + b[at..].iter().position(|c| !c.is_ascii_digit() && *c != b'.').unwrap();
+        let end = at
+            + b[at..]
+                .iter()
+                .position(|c| !c.is_ascii_digit() && *c != b'.')
+                .unwrap();
         let mut digits = b"1e308".to_vec();
         digits.resize(end - at, b' ');
         b[at..end].copy_from_slice(&digits);

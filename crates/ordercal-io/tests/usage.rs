@@ -68,8 +68,13 @@ fn the_names_and_the_index_of_pandas() {
     let options = ReadOptions::default().with_kind(ScoreKind::Probs);
     let data = place.read("a.csv", text, options).unwrap();
     assert_eq!(f64s(&data), [0.25, 0.75, 0.5, 0.5]);
-    assert_eq!((data.labels().unwrap(), data.kind()), (&[1, 0][..], ScoreKind::Probs));
-    let data = place.read("b.csv", "0,1\n3,4\n", ReadOptions::default()).unwrap();
+    assert_eq!(
+        (data.labels().unwrap(), data.kind()),
+        (&[1, 0][..], ScoreKind::Probs)
+    );
+    let data = place
+        .read("b.csv", "0,1\n3,4\n", ReadOptions::default())
+        .unwrap();
     assert_eq!(f64s(&data), [3.0, 4.0]);
 }
 
@@ -80,7 +85,9 @@ fn tabs_and_other_marks() {
     let data = place.read("a.tsv", text, ReadOptions::default()).unwrap();
     assert_eq!(f64s(&data), [2.0, 3.0]);
     let text = text.replace('\t', ";");
-    let error = place.read("a.csv", &text, ReadOptions::default()).unwrap_err();
+    let error = place
+        .read("a.csv", &text, ReadOptions::default())
+        .unwrap_err();
     assert!(error.to_string().contains("--delimiter ';'"), "{error}");
     let mut columns = ColumnChoice::default();
     columns.delimiter = Some(b';');
@@ -94,7 +101,11 @@ fn one_column_is_the_second_of_two_classes() {
     for (name, text, expected) in [
         ("a.csv", "logit,label\n1.5,1\n-2,0\n", [0.0, 1.5, 0.0, -2.0]),
         ("b.csv", "prob,label\n0.25,1\n1,0\n", [0.75, 0.25, 0.0, 1.0]),
-        ("c.jsonl", "{\"probs\":[0.25]}\n{\"probs\":[1]}\n", [0.75, 0.25, 0.0, 1.0]),
+        (
+            "c.jsonl",
+            "{\"probs\":[0.25]}\n{\"probs\":[1]}\n",
+            [0.75, 0.25, 0.0, 1.0],
+        ),
     ] {
         let data = place.read(name, text, ReadOptions::default()).unwrap();
         assert_eq!(f64s(&data), expected, "{name}");
@@ -107,10 +118,19 @@ fn one_column_is_the_second_of_two_classes() {
     }
     let path = place.0.path().join("e.npy");
     let mut header = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
-    header.extend(format!("{:<117}\n", "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }").bytes());
+    header.extend(
+        format!(
+            "{:<117}\n",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }"
+        )
+        .bytes(),
+    );
     header.extend([1.5_f32, -2.0].iter().flat_map(|v| v.to_le_bytes()));
     std::fs::write(&path, &header).unwrap();
-    assert_eq!(f64s(&load(&DataRef::new(&path), None).unwrap()), [0.0, 1.5, 0.0, -2.0]);
+    assert_eq!(
+        f64s(&load(&DataRef::new(&path), None).unwrap()),
+        [0.0, 1.5, 0.0, -2.0]
+    );
     let labels = fixture("labels_i8.npy");
     let error = load(&DataRef::new(labels), None).unwrap_err();
     assert!(matches!(error, Error::WrongDtype { .. }), "{error}");
@@ -129,13 +149,33 @@ fn rows_with_a_label_to_ignore_are_left_out_and_rows_keep_their_numbers() {
         &DataRef::new(place.0.path().join("a.csv")),
         options.with_chunk_rows(1),
     );
-    assert_eq!(chunked.unwrap().map(|chunk| chunk.unwrap().len()).sum::<usize>(), 2);
+    assert_eq!(
+        chunked
+            .unwrap()
+            .map(|chunk| chunk.unwrap().len())
+            .sum::<usize>(),
+        2
+    );
     let all = ReadOptions::default().with_ignored_label("1".to_owned());
-    let error = place.read("b.csv", "label,logit_0,logit_1\n1,2,3\n", all).unwrap_err();
-    assert!(matches!(error, Error::Data { source: ordercal::Error::NoRows, .. }), "{error}");
+    let error = place
+        .read("b.csv", "label,logit_0,logit_1\n1,2,3\n", all)
+        .unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::Data {
+                source: ordercal::Error::NoRows,
+                ..
+            }
+        ),
+        "{error}"
+    );
     let text = "label,logit_cat,logit_dog\ncat,1,2\nunsure,3,4\n";
     let named = ReadOptions::default().with_ignored_label("unsure".to_owned());
-    assert_eq!(place.read("c.csv", text, named).unwrap().labels().unwrap(), [0]);
+    assert_eq!(
+        place.read("c.csv", text, named).unwrap().labels().unwrap(),
+        [0]
+    );
 }
 
 #[test]
@@ -154,14 +194,22 @@ fn lines_of_json() {
     assert_eq!(chunk.ids, [IdValues::Integer(vec![7, 8])]);
     for (text, problem) in [
         ("{\"logits\":[1,2]}\n{\"logits\":[1]}\n", "row 1"),
-        ("{\"logits\":[1,2]}\n{\"logits\":[1,NaN]}\n", "row 1 (line 2)"),
-        ("{\"logits\":[1,2]}\n{\"logit\":[1,2]}\n", "row 1, column `logits`"),
+        (
+            "{\"logits\":[1,2]}\n{\"logits\":[1,NaN]}\n",
+            "row 1 (line 2)",
+        ),
+        (
+            "{\"logits\":[1,2]}\n{\"logit\":[1,2]}\n",
+            "row 1, column `logits`",
+        ),
         ("{\"logits\":[1,\"x\"]}\n", "`\"x\"` is not a number"),
         ("[1,2]\n", "row 0 (line 1)"),
         ("{\"logits\":[1,2],\"logits\":[1,2]}\n", "two of the name"),
         ("{\"a\":1}\n", "no scores"),
     ] {
-        let error = place.read("b.jsonl", text, ReadOptions::default()).unwrap_err();
+        let error = place
+            .read("b.jsonl", text, ReadOptions::default())
+            .unwrap_err();
         assert!(error.to_string().contains(problem), "{error}");
     }
 }
@@ -169,7 +217,10 @@ fn lines_of_json() {
 #[test]
 fn written_tables_have_the_names_of_classes_and_columns_that_are_handed_through() {
     let place = Place::new();
-    let ids = [("id".to_owned(), IdType::Integer), ("who".to_owned(), IdType::Text)];
+    let ids = [
+        ("id".to_owned(), IdType::Integer),
+        ("who".to_owned(), IdType::Text),
+    ];
     let names = ["cat".to_owned(), "a \"dog\", x".to_owned()];
     let values = vec![
         IdValues::Integer(vec![7, -8]),
@@ -194,7 +245,9 @@ fn written_tables_have_the_names_of_classes_and_columns_that_are_handed_through(
             .with_class_names(Some(names.to_vec()));
         let mut writer = ScoreWriter::create(&path, spec).unwrap();
         writer.set_ids(values.clone());
-        writer.write_f32(array![[0.25, 0.75], [1.0, 0.0]].view()).unwrap();
+        writer
+            .write_f32(array![[0.25, 0.75], [1.0, 0.0]].view())
+            .unwrap();
         let error = writer.write_f32(array![[0.25, 0.75]].view()).unwrap_err();
         assert!(matches!(error, Error::WrongBlock { .. }), "{error}");
         writer.finish().unwrap();
@@ -209,8 +262,12 @@ fn written_tables_have_the_names_of_classes_and_columns_that_are_handed_through(
         };
         assert_eq!(who[0], "é, \"x\"\ny", "{name}");
     }
-    let spec = OutputSpec::new(ScoreKind::Probs, 2).with_rows(1).with_ids(&ids);
-    let error = ScoreWriter::create(&place.0.path().join("a.npy"), spec).err().unwrap();
+    let spec = OutputSpec::new(ScoreKind::Probs, 2)
+        .with_rows(1)
+        .with_ids(&ids);
+    let error = ScoreWriter::create(&place.0.path().join("a.npy"), spec)
+        .err()
+        .unwrap();
     assert!(matches!(error, Error::NotATable { .. }), "{error}");
     let options = choose(ColumnChoice::default().with_ids(["id"]));
     let data = DataRef::new(fixture("fine_f4.npy"));
@@ -222,12 +279,24 @@ fn written_tables_have_the_names_of_classes_and_columns_that_are_handed_through(
 fn compressed_files_of_any_format() {
     let place = Place::new();
     let fine = Expected::read("fine");
-    for name in ["fine_stored.npz", "fine.safetensors", "fine_dict.pkl", "fine.csv"] {
+    for name in [
+        "fine_stored.npz",
+        "fine.safetensors",
+        "fine_dict.pkl",
+        "fine.csv",
+    ] {
         let bytes = std::fs::read(fixture(name)).unwrap();
         let mut gz = flate2_of(&bytes);
-        fine.check(name, &load(&DataRef::new(place.write(&format!("{name}.gz"), &gz)), None).unwrap());
+        fine.check(
+            name,
+            &load(&DataRef::new(place.write(&format!("{name}.gz"), &gz)), None).unwrap(),
+        );
         gz.truncate(gz.len() / 2);
-        let error = load(&DataRef::new(place.write(&format!("cut-{name}.gz"), gz)), None).unwrap_err();
+        let error = load(
+            &DataRef::new(place.write(&format!("cut-{name}.gz"), gz)),
+            None,
+        )
+        .unwrap_err();
         assert!(matches!(error, Error::BadPacking { .. }), "{name}: {error}");
         let plain = place.write(&format!("plain-{name}.gz"), &bytes);
         let error = load(&DataRef::new(plain), None).unwrap_err();
@@ -249,7 +318,12 @@ fn the_format_of_a_file_can_be_said() {
     let error = load(&DataRef::new(&path), None).unwrap_err();
     assert!(error.to_string().contains("--format"), "{error}");
     let options = ReadOptions::default().with_format(Format::Csv);
-    assert_eq!(LoadedData::read(&DataRef::new(&path), options).unwrap().rows(), 1);
+    assert_eq!(
+        LoadedData::read(&DataRef::new(&path), options)
+            .unwrap()
+            .rows(),
+        1
+    );
 }
 
 #[test]
@@ -273,7 +347,13 @@ fn a_pipe_is_read_as_often_as_needed() {
 #[test]
 fn integers_are_scores_if_there_are_several_columns() {
     let mut header = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
-    header.extend(format!("{:<117}\n", "{'descr': '<i4', 'fortran_order': False, 'shape': (2, 2), }").bytes());
+    header.extend(
+        format!(
+            "{:<117}\n",
+            "{'descr': '<i4', 'fortran_order': False, 'shape': (2, 2), }"
+        )
+        .bytes(),
+    );
     header.extend([1_i32, -2, 3, 4].iter().flat_map(|v| v.to_le_bytes()));
     let place = Place::new();
     let data = load(&DataRef::new(place.write("a.npy", header)), None).unwrap();
@@ -285,8 +365,14 @@ fn integers_are_scores_if_there_are_several_columns() {
 fn whole_numbers_and_decimals_in_parquet() {
     let ints = load(&DataRef::new(fixture("ints.parquet")), None).unwrap();
     assert_eq!((ints.rows(), ints.classes()), (23, 2));
-    Expected::read("coarse").check("decimals", &load(&DataRef::new(fixture("coarse_decimal.parquet")), None).unwrap());
-    Expected::read("fine").check("brotli", &load(&DataRef::new(fixture("fine_brotli.parquet")), None).unwrap());
+    Expected::read("coarse").check(
+        "decimals",
+        &load(&DataRef::new(fixture("coarse_decimal.parquet")), None).unwrap(),
+    );
+    Expected::read("fine").check(
+        "brotli",
+        &load(&DataRef::new(fixture("fine_brotli.parquet")), None).unwrap(),
+    );
 }
 
 #[test]
@@ -300,7 +386,10 @@ fn brain_floats_protocol_0_and_tensors() {
         let calib = load(&DataRef::new(fixture(name)).with_split("calib"), None);
         fine.check(name, &calib.unwrap_or_else(|e| panic!("{e}")));
     }
-    fine.check("pt", &load(&DataRef::new(fixture("fine.pt")), None).unwrap());
+    fine.check(
+        "pt",
+        &load(&DataRef::new(fixture("fine.pt")), None).unwrap(),
+    );
     let pair = load(&DataRef::new(fixture("coarse_bf16.pt")), None).unwrap();
     assert_eq!(pair.matrix().dtype(), "bfloat16");
     coarse.check("bf16 pt", &pair);

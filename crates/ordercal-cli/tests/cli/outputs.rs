@@ -26,7 +26,11 @@ fn an_input_is_never_replaced() {
         "evaluate d.csv --model m.safetensors --state-out m.safetensors",
         "fit d.csv --config c.safetensors --method ts -o c.safetensors",
     ] {
-        let word = if line.starts_with("fit") { "c.safetensors" } else { "also an input" };
+        let word = if line.starts_with("fit") {
+            "c.safetensors"
+        } else {
+            "also an input"
+        };
         refuse(&place, line, &[word]);
     }
     for (line, right) in [
@@ -44,8 +48,16 @@ fn an_input_is_never_replaced() {
 fn sizes_beyond_reason_get_a_sentence_or_a_cap() {
     let place = Folder::new();
     place.write("d.csv", csv(60)).write("b.npz", BUNDLE);
-    refuse(&place, "fit d.csv --method oi --hidden 1000000000 -o m.safetensors", &["hidden"]);
-    refuse(&place, "curve b.npz --over calib-size --seeds 1000000000000", &["--seeds"]);
+    refuse(
+        &place,
+        "fit d.csv --method oi --hidden 1000000000 -o m.safetensors",
+        &["hidden"],
+    );
+    refuse(
+        &place,
+        "curve b.npz --over calib-size --seeds 1000000000000",
+        &["--seeds"],
+    );
     place.run("evaluate d.csv --threads 1000000").ok();
 }
 
@@ -61,7 +73,11 @@ fn existing_files_keep_their_permissions_and_read_only_ones_stay() {
     let mode = std::fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o604);
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o400)).unwrap();
-    refuse(&place, "fit d.csv --method ts -o m.safetensors", &["read-only"]);
+    refuse(
+        &place,
+        "fit d.csv --method ts -o m.safetensors",
+        &["read-only"],
+    );
 }
 
 #[test]
@@ -71,7 +87,10 @@ fn a_limit_on_the_size_of_files_is_one_sentence() {
     place.write("b.npz", BUNDLE);
     place.run("fit b.npz --method ts -o m.safetensors").ok();
     let line = "apply m.safetensors b.npz -o p.npy";
-    let script = format!("ulimit -f 16; exec {} {line}", env!("CARGO_BIN_EXE_ordercal"));
+    let script = format!(
+        "ulimit -f 16; exec {} {line}",
+        env!("CARGO_BIN_EXE_ordercal")
+    );
     let output = std::process::Command::new("bash")
         .args(["-c", &script])
         .current_dir(place.path(""))
@@ -79,6 +98,9 @@ fn a_limit_on_the_size_of_files_is_one_sentence() {
         .unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains("p.npy") && stderr.lines().count() == 1, "{stderr}");
+    assert!(
+        stderr.contains("p.npy") && stderr.lines().count() == 1,
+        "{stderr}"
+    );
     assert_eq!(place.names(), ["b.npz", "m.safetensors"]);
 }

@@ -41,7 +41,15 @@ fn data_comes_from_stdin_and_goes_to_stdout() {
     assert_eq!(code, 0, "{stderr}");
     assert_eq!(model, std::fs::read(place.path("m.safetensors")).unwrap());
     assert!(stderr.contains("NLL"), "remarks go to stderr: {stderr}");
-    for format in ["npz", "npy", "csv", "parquet", "arrow", "safetensors", "jsonl"] {
+    for format in [
+        "npz",
+        "npy",
+        "csv",
+        "parquet",
+        "arrow",
+        "safetensors",
+        "jsonl",
+    ] {
         let line = format!("apply m.safetensors b.npz#test -o p.{format}");
         place.run(&line).ok();
         let expected = std::fs::read(place.path(&format!("p.{format}"))).unwrap();
@@ -55,7 +63,11 @@ fn data_comes_from_stdin_and_goes_to_stdout() {
         let found: serde_json::Value = serde_json::from_slice(&found).unwrap();
         assert_eq!(found["sets"][0]["classes"], 26, "{format}");
     }
-    let (code, _, stderr) = run_with(&place, "evaluate /dev/stdin#test --format npz --metrics nll", BUNDLE);
+    let (code, _, stderr) = run_with(
+        &place,
+        "evaluate /dev/stdin#test --format npz --metrics nll",
+        BUNDLE,
+    );
     assert_eq!(code, 0, "{stderr}");
     let pid = std::process::id().to_string();
     assert!(!temporary_copies().iter().any(|name| name.contains(&pid)));
@@ -88,7 +100,10 @@ fn a_closed_stdout_is_an_error_of_the_result() {
     place.run("fit b.npz --method ts -o m.safetensors").ok();
     let line = "apply m.safetensors b.npz -o - --format csv | head -c 10";
     let script = format!("set -o pipefail; {} {line}", env!("CARGO_BIN_EXE_ordercal"));
-    let output = Command::new("bash").args(["-c", &script]).current_dir(place.path("")).output();
+    let output = Command::new("bash")
+        .args(["-c", &script])
+        .current_dir(place.path(""))
+        .output();
     let output = output.unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(String::from_utf8(output.stderr).unwrap().lines().count(), 1);
@@ -110,9 +125,15 @@ fn columns_are_chosen_and_handed_through() {
     place.write("d.csv", &text).write("e.csv", renamed);
     place.run("fit d.csv --method ts -o a.safetensors").ok();
     let columns = "e.csv --delimiter ; --label-column truth --score-columns s_*";
-    let run = place.run(&format!("fit {columns} --method ts -o b.safetensors --json")).ok();
+    let run = place
+        .run(&format!(
+            "fit {columns} --method ts -o b.safetensors --json"
+        ))
+        .ok();
     assert_eq!(run.json()["n"], 60);
-    let run = place.run(&format!("apply b.safetensors {columns} --id-columns row,truth -o p.csv"));
+    let run = place.run(&format!(
+        "apply b.safetensors {columns} --id-columns row,truth -o p.csv"
+    ));
     assert_eq!(run.code, 0, "{}", words(&run));
     let written = std::fs::read_to_string(place.path("p.csv")).unwrap();
     let mut lines = written.lines();
@@ -120,12 +141,25 @@ fn columns_are_chosen_and_handed_through() {
     assert!(lines.next().unwrap().starts_with("r0,"), "{written}");
     place.run("apply a.safetensors d.csv -o q.csv").ok();
     let plain = std::fs::read_to_string(place.path("q.csv")).unwrap();
-    let (ours, theirs) = (written.lines().nth(7).unwrap(), plain.lines().nth(7).unwrap());
+    let (ours, theirs) = (
+        written.lines().nth(7).unwrap(),
+        plain.lines().nth(7).unwrap(),
+    );
     assert!(ours.ends_with(theirs), "{ours} {theirs}");
-    let run = place.run(&format!("apply b.safetensors {columns} --id-columns row -o p.npy"));
-    assert!(run.code == 2 && run.stderr.contains("p.npy"), "{}", words(&run));
+    let run = place.run(&format!(
+        "apply b.safetensors {columns} --id-columns row -o p.npy"
+    ));
+    assert!(
+        run.code == 2 && run.stderr.contains("p.npy"),
+        "{}",
+        words(&run)
+    );
     let run = place.run("fit e.csv --delimiter ;; -o c.safetensors");
-    assert!(run.code == 2 && run.stderr.contains("--delimiter"), "{}", words(&run));
+    assert!(
+        run.code == 2 && run.stderr.contains("--delimiter"),
+        "{}",
+        words(&run)
+    );
 }
 
 #[test]
@@ -135,10 +169,15 @@ fn rows_to_ignore_and_other_names_of_the_calibration_split() {
     let more = format!("{text}-100,0,0,0\n-100,9,9,9\n");
     place.write("d.csv", &text).write("e.csv", more);
     let plain = place.run("evaluate d.csv --json").ok().json();
-    let without = place.run("evaluate e.csv --ignore-label -100 --json").ok().json();
+    let without = place
+        .run("evaluate e.csv --ignore-label -100 --json")
+        .ok()
+        .json();
     assert_eq!(plain, without);
     assert_eq!(place.run("evaluate e.csv").code, 2);
-    place.run("fit e.csv --method ts --ignore-label -100 -o a.safetensors").ok();
+    place
+        .run("fit e.csv --method ts --ignore-label -100 -o a.safetensors")
+        .ok();
 
     let mut bundle = three_classes(40);
     let header = bundle.windows(6).position(|w| w == b"calib_").unwrap();
@@ -150,9 +189,13 @@ fn rows_to_ignore_and_other_names_of_the_calibration_split() {
         bundle.splice(end..end, *b"  ");
     }
     place.write("v.safetensors", &bundle);
-    let run = place.run("fit v.safetensors --method ts -o b.safetensors --json").ok();
+    let run = place
+        .run("fit v.safetensors --method ts -o b.safetensors --json")
+        .ok();
     assert_eq!(run.json()["n"], 40);
-    place.run("compare v.safetensors --methods ts --metrics nll --bootstrap 0").ok();
+    place
+        .run("compare v.safetensors --methods ts --metrics nll --bootstrap 0")
+        .ok();
 }
 
 #[test]
@@ -165,8 +208,15 @@ fn errors_are_json_too_and_never_control_the_terminal() {
     let run = place.run("evaluate --json --bins x none.csv");
     assert!(run.json()["error"].as_str().unwrap().contains("--bins"));
     let run = place.run_args(["evaluate", "none\u{1b}[31m.csv"]);
-    assert!(run.code == 2 && !run.stderr.contains('\u{1b}'), "{:?}", run.stderr);
-    place.write("d.csv", "label,logit_a\u{1b}[2J,logit_b\n0,1,2\n1,2,1\n0,3,1\n");
+    assert!(
+        run.code == 2 && !run.stderr.contains('\u{1b}'),
+        "{:?}",
+        run.stderr
+    );
+    place.write(
+        "d.csv",
+        "label,logit_a\u{1b}[2J,logit_b\n0,1,2\n1,2,1\n0,3,1\n",
+    );
     let run = place.run("fit d.csv --method ts -o m.safetensors").ok();
     assert!(!words(&run).contains('\u{1b}'));
     let run = place.run("inspect m.safetensors").ok();
@@ -177,7 +227,10 @@ fn errors_are_json_too_and_never_control_the_terminal() {
 fn manual_pages_completions_and_the_version() {
     let place = Folder::new();
     let page = place.run("man fit").ok().stdout;
-    assert!(page.contains(".TH") && page.contains("\\-\\-method"), "{page}");
+    assert!(
+        page.contains(".TH") && page.contains("\\-\\-method"),
+        "{page}"
+    );
     assert!(place.run("man").ok().stdout.contains("evaluate"));
     assert_eq!(place.run("man fitt").code, 2);
     let script = place.run("completions bash").ok().stdout;

@@ -250,7 +250,8 @@ impl Machine {
                     return Err(self.refuse("only numpy's constructors can be called"));
                 };
                 let arguments = self.small_tuple(arguments);
-                let arguments = arguments.ok_or_else(|| self.refuse("arguments must be a tuple"))?;
+                let arguments =
+                    arguments.ok_or_else(|| self.refuse("arguments must be a tuple"))?;
                 let node = numpy::construct(self, constructor, &arguments)?;
                 self.push(node);
             }
@@ -261,9 +262,7 @@ impl Machine {
             0x97 => return Err(self.refuse("the data of an array was saved outside the file")),
             // Marks a buffer as read-only.
             0x98 => {}
-            _ => return Err(self.refuse(
-                "this instruction is not one that arrays need",
-            )),
+            _ => return Err(self.refuse("this instruction is not one that arrays need")),
         }
         Ok(())
     }
@@ -506,7 +505,9 @@ impl Machine {
 /// The bytes of a literal of Python 2, such as `'a\n'`.
 fn unquote(raw: &[u8]) -> Option<Vec<u8>> {
     let raw = raw.strip_suffix(b"\r").unwrap_or(raw);
-    let (&quote, inner) = raw.split_first().filter(|(q, _)| matches!(**q, b'\'' | b'"'))?;
+    let (&quote, inner) = raw
+        .split_first()
+        .filter(|(q, _)| matches!(**q, b'\'' | b'"'))?;
     let mut rest = inner.strip_suffix(&[quote])?.iter().copied();
     let mut bytes = Vec::with_capacity(inner.len());
     while let Some(byte) = rest.next() {

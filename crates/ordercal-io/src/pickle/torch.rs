@@ -108,7 +108,9 @@ pub(super) fn tensor(machine: &mut Machine, arguments: &[Id]) -> Result<Node> {
     let mut end = Some(offset);
     for (&extent, &stride) in shape.iter().zip(&strides) {
         let reach = stride.checked_mul(extent.saturating_sub(1));
-        end = end.zip(reach).and_then(|(end, reach)| end.checked_add(reach));
+        end = end
+            .zip(reach)
+            .and_then(|(end, reach)| end.checked_add(reach));
     }
     let fits = end.is_some_and(|end| end < *count) || values == 0;
     if shape.len() != strides.len() || !fits || values > *count {
@@ -136,7 +138,9 @@ pub(super) fn build(
     let shape = &tensor.shape;
     let values: usize = shape.iter().product();
     let spans = shape.iter().zip(&tensor.strides);
-    let span: usize = spans.map(|(extent, stride)| stride * extent.saturating_sub(1)).sum();
+    let span: usize = spans
+        .map(|(extent, stride)| stride * extent.saturating_sub(1))
+        .sum();
     let count = if values == 0 { 0 } else { span + 1 };
     let needed = (tensor.offset + count) as u64 * size as u64;
     let storage = storages.get(&tensor.key).copied();
