@@ -9,9 +9,9 @@ fn csv(from: &str, to: &str) -> String {
 }
 
 refuses!(
-    csv_no_header,
+    csv_no_header_but_text,
     "a.csv",
-    "0,1.5,2.5\n1,0.5,-1\n",
+    "cat,1.5,2.5\ndog,0.5,-1\n",
     Error::NoScores { .. }
 );
 refuses!(
