@@ -295,7 +295,10 @@ impl SavedModel {
     }
 }
 
-/// Whether a model gives finite logits for ordinary scores: equal ones, spread ones, and a certain one.
+/// Logits of ordinary scores are nowhere near the limit of 32-bit floats; NaN is not below it either.
+const LARGEST_LOGIT: f64 = 1e30;
+
+/// Whether a model gives usable logits for ordinary scores: equal ones, spread ones, and a certain one.
 fn gives_numbers(model: &Model) -> bool {
     let classes = model.classes();
     let spread = |k: usize| 40.0 * k as f32 / classes.max(2) as f32 - 20.0;
@@ -309,7 +312,7 @@ fn gives_numbers(model: &Model) -> bool {
         return false;
     };
     let logits = model.apply::<f64>(&scores, ScoreKind::Logits);
-    logits.is_ok_and(|logits| logits.iter().all(|v| v.is_finite()))
+    logits.is_ok_and(|logits| logits.iter().all(|v| v.abs() < LARGEST_LOGIT))
 }
 
 /// Where the digits of the checksum begin, in the header. What is inside a JSON string has its quotes escaped, so
