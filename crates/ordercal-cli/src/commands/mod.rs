@@ -9,5 +9,6 @@ pub mod evaluate;
 pub mod export;
 pub mod fit;
 pub mod inspect;
+pub mod man;
 pub mod merge;
 pub mod plot;
