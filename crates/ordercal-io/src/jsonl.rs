@@ -387,10 +387,8 @@ fn create(file: AtomicFile, spec: &OutputSpec) -> Result<Box<dyn ScoreSink>> {
     let file = Packing::create(file)?;
     let key = |name: &str| Value::from(name).to_string();
     let ids: Vec<String> = spec.ids.iter().map(|(name, _)| key(name)).collect();
-    let scores = match spec.class_names {
-        Some(_) => Some(spec.column_names().iter().map(|name| key(name)).collect()),
-        None => None,
-    };
+    let keys_of = |names: Vec<String>| names.iter().map(|name| key(name)).collect();
+    let scores = (spec.class_names.is_some()).then(|| keys_of(spec.column_names()));
     let keys = Keys {
         ids,
         scores,

@@ -77,7 +77,7 @@ impl Packing {
     pub(crate) fn create(file: AtomicFile) -> Result<PackedFile> {
         Ok(match Self::of(file.path()).0 {
             Self::None => PackedFile::Plain(file),
-            Self::Gzip => PackedFile::Gzip(GzEncoder::new(file, Compression::default())),
+            Self::Gzip => PackedFile::Gzip(Box::new(GzEncoder::new(file, Compression::default()))),
             Self::Zstd => zstd_encoder(file)?,
         })
     }
@@ -141,7 +141,7 @@ impl Read for Bounded {
 /// A file that is written, perhaps through a compressor.
 pub(crate) enum PackedFile {
     Plain(AtomicFile),
-    Gzip(GzEncoder<AtomicFile>),
+    Gzip(Box<GzEncoder<AtomicFile>>),
     #[cfg(feature = "parquet")]
     Zstd(Box<zstd::Encoder<'static, AtomicFile>>),
 }

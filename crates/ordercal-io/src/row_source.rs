@@ -188,7 +188,7 @@ fn open_archive(data: &DataRef, options: &ReadOptions, file: &dyn Archive) -> Re
 /// number the columns.
 fn read_names(mut reader: ArrayReader, classes: usize) -> Result<Option<Vec<String>>> {
     let path = reader.path().to_path_buf();
-    let found = reader.shape().first().copied().unwrap_or(1);
+    let found = reader.shape().iter().product();
     if found != classes {
         return Err(Error::ClassNameCount {
             path,

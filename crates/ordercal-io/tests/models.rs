@@ -163,7 +163,7 @@ fn damage_is_told() {
     ));
     assert!(matches!(
         load(&|b| b[..8].fill(0xff)),
-        Error::Malformed { .. }
+        Error::NotAModel { .. }
     ));
     assert!(matches!(load(&|b| b[20] = 0xff), Error::Damaged { .. }));
     assert!(matches!(load(&|b| b.push(0)), Error::DamagedModel { .. }));

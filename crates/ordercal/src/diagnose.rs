@@ -221,7 +221,10 @@ impl RowChecks {
                 [-1, 0, 1].map(|shift| usize::from(difference == shift))
             });
         let add = |a: [usize; 3], b: [usize; 3]| [a[0] + b[0], a[1] + b[1], a[2] + b[2]];
-        self.hits = add(self.hits, counts.reduce(|| [0; 3], add));
+        let counts = counts.reduce(|| [0; 3], add);
+        for (hits, count) in self.hits.iter_mut().zip(counts) {
+            *hits += count;
+        }
     }
 
     /// The hash of the rows.

@@ -140,21 +140,16 @@ pub enum Error {
     },
     /// Class names of two sides that do not hold the same names.
     #[error(
-        "the classes of the scores are {columns}, but those of {owner} are {known} (only the scores have: \
-         {only_columns}; only {owner} has: {only_known}); rename the columns, or leave their names out to go by \
-         position"
+        "the classes of the scores are {columns}, but those of {known} ({difference}); rename the columns, or \
+         leave their names out to go by position"
     )]
     ClassNamesDiffer {
-        /// Whose the known names are.
-        owner: &'static str,
         /// The names of the columns.
-        columns: String,
-        /// The known names.
-        known: String,
-        /// The names that only the columns have.
-        only_columns: String,
-        /// The names that only the other side has.
-        only_known: String,
+        columns: Box<str>,
+        /// Whose the known names are, and the names.
+        known: Box<str>,
+        /// The names that only one of the two sides has.
+        difference: Box<str>,
     },
     /// An output buffer that does not have the shape of the result.
     #[error("the output has shape {found:?} but the result has {expected:?}")]

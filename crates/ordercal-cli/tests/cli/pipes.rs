@@ -122,7 +122,7 @@ fn columns_are_chosen_and_handed_through() {
         let name = ["cat", "dog", "cow"][line[..1].parse::<usize>().unwrap()];
         renamed.push_str(&format!("r{row};{name};{}\n", line[2..].replace(',', ";")));
     }
-    place.write("d.csv", &text).write("e.csv", renamed);
+    place.write("d.csv", &text).write("e.csv", &renamed);
     place.run("fit d.csv --method ts -o a.safetensors").ok();
     let columns = "e.csv --delimiter ; --label-column truth --score-columns s_*";
     let run = place
@@ -146,6 +146,16 @@ fn columns_are_chosen_and_handed_through() {
         plain.lines().nth(7).unwrap(),
     );
     assert!(ours.ends_with(theirs), "{ours} {theirs}");
+    // Columns in another order are matched to the model's classes by their names.
+    let turned = |line: &str| {
+        let cells: Vec<&str> = line.split(';').collect();
+        [cells[0], cells[1], cells[4], cells[2], cells[3]].join(";") + "\n"
+    };
+    place.write("f.csv", renamed.lines().map(turned).collect::<String>());
+    let line = format!("apply b.safetensors {columns} --id-columns row,truth -o r.csv");
+    place.run(&line.replace("e.csv", "f.csv")).ok();
+    let turned = std::fs::read_to_string(place.path("r.csv")).unwrap();
+    assert_eq!(turned, written);
     let run = place.run(&format!(
         "apply b.safetensors {columns} --id-columns row -o p.npy"
     ));
@@ -203,10 +213,10 @@ fn errors_are_json_too_and_never_control_the_terminal() {
     let place = Folder::new();
     let run = place.run("evaluate none.csv --json");
     assert_eq!(run.code, 2);
-    assert!(run.json()["error"].as_str().unwrap().contains("none.csv"));
+    assert!(run.error().contains("none.csv"));
     assert_eq!(run.stderr.lines().count(), 1);
     let run = place.run("evaluate --json --bins x none.csv");
-    assert!(run.json()["error"].as_str().unwrap().contains("--bins"));
+    assert!(run.error().contains("--bins"));
     let run = place.run_args(["evaluate", "none\u{1b}[31m.csv"]);
     assert!(
         run.code == 2 && !run.stderr.contains('\u{1b}'),

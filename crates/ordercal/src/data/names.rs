@@ -38,11 +38,14 @@ pub fn match_class_names(
         .collect();
     if !only_columns.is_empty() || !only_known.is_empty() {
         return Err(Error::ClassNamesDiffer {
-            owner,
-            columns: listed(columns.iter()),
-            known: listed(known.iter()),
-            only_columns: listed(only_columns.into_iter()),
-            only_known: listed(only_known.into_iter()),
+            columns: listed(columns.iter()).into(),
+            known: format!("{owner} are {}", listed(known.iter())).into(),
+            difference: format!(
+                "only the scores have: {}; only {owner} has: {}",
+                listed(only_columns.into_iter()),
+                listed(only_known.into_iter())
+            )
+            .into(),
         });
     }
     let order: Vec<usize> = known.iter().map(|name| places[name.as_str()]).collect();
