@@ -157,7 +157,9 @@ fn no_label(path: &Path, header: &Header<'_>) -> Error {
         _ if !header.named => {
             "--label-column with the number of a column, because the file has no header".to_owned()
         }
-        Some(near) => format!("a column named `label` (rename `{near}`?), or --label-column with the name of another"),
+        Some(near) => format!(
+            "a column named `label` (rename `{near}`?), or --label-column with the name of another"
+        ),
         None => "a column named `label`, or --label-column with the name of another".to_owned(),
     };
     Error::NoLabels {

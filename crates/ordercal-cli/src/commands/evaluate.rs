@@ -78,7 +78,10 @@ pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exi
     let missing: Vec<Metric> = shown.iter().copied().filter(is_missing).collect();
     let needed = limits.iter().map(|(_, limit)| limit.metric);
     let mut needed = needed.filter(is_missing);
-    if let Some(metric) = needed.next().or((missing.len() == shown.len()).then(|| missing[0])) {
+    if let Some(metric) = needed
+        .next()
+        .or((missing.len() == shown.len()).then(|| missing[0]))
+    {
         let problem = format!("{metric} of {n} rows of {classes} classes does not fit in memory");
         return Err(at(input.path(), problem));
     }
@@ -112,7 +115,11 @@ pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exi
     if !missing.is_empty() {
         printer.remark(format_args!(
             "({} left out: for {classes} classes it does not fit in memory)",
-            missing.iter().map(|m| m.key()).collect::<Vec<_>>().join(", ")
+            missing
+                .iter()
+                .map(|m| m.key())
+                .collect::<Vec<_>>()
+                .join(", ")
         ));
     }
     explain(&evaluations, printer);
