@@ -2,7 +2,9 @@
 
 mod compare;
 mod curve;
+mod keys;
 mod plot;
+mod read;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -17,19 +19,28 @@ use crate::help;
 
 pub use compare::CompareArgs;
 pub use curve::CurveArgs;
+use keys::{method_keys, metric_keys};
 pub use plot::{
     BinnedArgs, CountedArgs, DrawArgs, FormArg, PlotArgs, PlotCommand, ReliabilityArgs,
     SimplexArgs, TransformArgs,
 };
+pub use read::{IgnoreArgs, ReadArgs};
+use read::{input_path, output_path};
+
+/// The version, with what this build can do beyond the least.
+#[cfg(feature = "parquet")]
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (with parquet, arrow, zst)");
+#[cfg(not(feature = "parquet"))]
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (without parquet, arrow, zst)");
 
 /// The whole command line.
 #[derive(Debug, Parser)]
 #[command(
     name = "ordercal",
-    version,
+    version = VERSION,
     about = "Calibrate the probabilities of any multi-class classifier without changing its predictions",
     max_term_width = 80,
-    after_help = "Exit codes: 0 done, 1 a --fail-if threshold failed, 2 bad usage or input.\n\n\
+    after_help = "Exit codes: 0 done, 1 a --fail-if threshold failed, 2 bad usage or input, 130, 143 or 129\nafter Ctrl-C, SIGTERM or SIGHUP. With --json an error is printed as {\"error\": ...}.\n\n\
                   Examples:\n  ordercal demo --out demo-out\n  \
                   ordercal fit scores.npz#calib -o model.safetensors\n  \
                   ordercal evaluate scores.npz#test --model model.safetensors\n  \
@@ -74,6 +85,12 @@ pub enum Command {
         #[arg(value_name = "METRIC")]
         keys: Vec<String>,
     },
+    /// Print a manual page
+    #[command(after_help = "Example:\n  ordercal man fit > ~/.local/share/man/man1/ordercal-fit.1")]
+    Man {
+        /// The command that the page is about [default: the program]
+        command: Option<String>,
+    },
     /// Print a completion script for a shell
     #[command(
         after_help = "Example:\n  ordercal completions bash > ~/.local/share/bash-completion/completions/ordercal"
@@ -116,10 +133,10 @@ pub struct DataArgs {
     )]
     pub data: Option<OsString>,
     /// The scores, if the labels are in another file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = input_path())]
     pub logits: Option<PathBuf>,
     /// The labels that go with --logits
-    #[arg(long, value_name = "FILE", requires = "logits")]
+    #[arg(long, value_name = "FILE", requires = "logits", value_parser = input_path())]
     pub labels: Option<PathBuf>,
     /// The kind of the scores, if their name in the file does not tell it [default: logits]
     #[arg(long, value_name = "KIND", value_parser = kind_parser())]
@@ -127,6 +144,9 @@ pub struct DataArgs {
     /// The names of the classes.
     #[command(flatten)]
     pub classes: ClassArgs,
+    /// Its format and columns.
+    #[command(flatten)]
+    pub read: ReadArgs,
 }
 
 /// The names of the classes.
@@ -228,8 +248,11 @@ pub struct FitArgs {
     /// The calibration data.
     #[command(flatten)]
     pub data: DataArgs,
+    /// Rows to leave out.
+    #[command(flatten)]
+    pub ignore: IgnoreArgs,
     /// The method's key [default: that of --config, or auto]
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", value_parser = method_keys(), hide_possible_values = true)]
     pub method: Option<String>,
     /// Project the result onto the order of the scores, so that no prediction changes
     #[arg(long)]
@@ -256,27 +279,34 @@ pub struct FitArgs {
     /// Hyperparameters as a TOML file
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Where the model goes
-    #[arg(long, short, value_name = "MODEL")]
+    /// Where the model goes: .safetensors, or - for standard output
+    #[arg(long, short, value_name = "MODEL", value_parser = output_path())]
     pub output: PathBuf,
 }
 
 /// `apply`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Rows are read, calibrated and written in chunks: memory does not grow with the file.\n\n\
+    after_help = "Rows are read, calibrated and written in chunks: memory does not grow with the file.\n\
+                        Columns are called by the names of the classes, as in prob_cat, if they are known.\n\n\
                         Examples:\n  ordercal apply m.safetensors scores.npz#test -o probs.npy\n  \
-                        ordercal apply m.safetensors new.parquet --as logits --dtype f64 -o out.parquet"
+                        ordercal apply m.safetensors new.parquet --as logits --dtype f64 -o out.parquet\n  \
+                        ordercal apply m.safetensors new.csv --id-columns id,day -o probs.csv\n  \
+                        make-scores | ordercal apply m.safetensors - --format csv -o - | use-probabilities"
 )]
 pub struct ApplyArgs {
     /// The fitted model
+    #[arg(value_parser = input_path())]
     pub model: PathBuf,
     /// The scores.
     #[command(flatten)]
     pub data: DataArgs,
     /// Where the calibrated scores go.
-    #[arg(long, help = help::output(), short, value_name = "OUT")]
+    #[arg(long, help = help::output(), short, value_name = "OUT", value_parser = output_path())]
     pub output: PathBuf,
+    /// Columns of a table that are copied to the output, separated by commas
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub id_columns: Vec<String>,
     /// The kind of scores to write
     #[arg(long = "as", value_name = "KIND", value_parser = kind_parser(), default_value = "probs")]
     pub output_kind: ScoreKind,
@@ -292,11 +322,20 @@ pub struct EvaluateArgs {
     /// The test data.
     #[command(flatten)]
     pub data: DataArgs,
+    /// Rows to leave out.
+    #[command(flatten)]
+    pub ignore: IgnoreArgs,
     /// A fitted model to evaluate; may be repeated
-    #[arg(long, value_name = "MODEL")]
+    #[arg(long, value_name = "MODEL", value_parser = input_path())]
     pub model: Vec<PathBuf>,
     /// Metrics, separated by commas [default: all]
-    #[arg(long, value_name = "KEYS", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "KEYS",
+        value_delimiter = ',',
+        value_parser = metric_keys(),
+        hide_possible_values = true
+    )]
     pub metrics: Option<Vec<String>>,
     /// The number of bins of binned metrics
     #[arg(long, value_name = "N", default_value_t = 15)]
@@ -309,7 +348,7 @@ pub struct EvaluateArgs {
     #[arg(long, value_name = "CONDITION")]
     pub fail_if: Vec<String>,
     /// Write the state behind the metrics, for `ordercal merge`
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = output_path())]
     pub state_out: Option<PathBuf>,
 }
 
@@ -325,7 +364,7 @@ pub struct MergeArgs {
     #[arg(required = true, value_name = "STATE")]
     pub states: Vec<PathBuf>,
     /// Write the merged state
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = output_path())]
     pub state_out: Option<PathBuf>,
 }
 
@@ -338,9 +377,10 @@ pub struct MergeArgs {
 )]
 pub struct ExportArgs {
     /// The fitted model
+    #[arg(value_parser = input_path())]
     pub model: PathBuf,
-    /// Where the ONNX file goes
-    #[arg(long, short, value_name = "FILE")]
+    /// Where the ONNX file goes: .onnx, or - for standard output
+    #[arg(long, short, value_name = "FILE", value_parser = output_path())]
     pub output: PathBuf,
     /// The kind of the graph's input scores
     #[arg(long, value_name = "KIND", value_parser = kind_parser(), default_value = "logits")]
@@ -356,6 +396,9 @@ pub struct InspectArgs {
     /// A model, or data as FILE or FILE#SPLIT
     #[arg(value_name = "MODEL|DATA")]
     pub target: OsString,
+    /// The format and columns of data.
+    #[command(flatten)]
+    pub read: ReadArgs,
     /// The kind of the scores, if their name in the file does not tell it [default: logits]
     #[arg(long, value_name = "KIND", value_parser = kind_parser())]
     pub kind: Option<ScoreKind>,

@@ -13,11 +13,6 @@ pub enum Exit {
     BadInput,
 }
 
-impl Exit {
-    /// The exit code after Ctrl-C: 128 plus the number of the signal.
-    pub const INTERRUPTED: i32 = 130;
-}
-
 impl Termination for Exit {
     fn report(self) -> ExitCode {
         ExitCode::from(match self {

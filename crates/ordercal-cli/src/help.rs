@@ -11,11 +11,17 @@ use serde_json::Value;
 const WIDTH: usize = 78;
 
 pub fn data() -> String {
-    format!("FILE or FILE#SPLIT: {}", readable_endings())
+    format!(
+        "FILE, FILE#SPLIT, or - for standard input: {}",
+        readable_endings()
+    )
 }
 
 pub fn output() -> String {
-    format!("Where the calibrated scores go: {}", writable_endings())
+    format!(
+        "Where the calibrated scores go, or - for standard output: {}",
+        writable_endings()
+    )
 }
 
 pub fn fit() -> String {
@@ -26,11 +32,13 @@ pub fn fit() -> String {
     };
     format!(
         "Methods that keep every prediction:\n{}\nMethods that may change predictions, or keep them \
-         as KEY+order:\n{}\nOf a bundle without #SPLIT the split `calib` is used.\n\n\
+         as KEY+order:\n{}\nOf a bundle without #SPLIT the split `calib` is used, or `val` or `valid`.\n\n\
          Examples:\n  ordercal fit scores.npz#calib -o model.safetensors\n  \
          ordercal fit --logits val.npy --labels y.npy --method diag -o m.safetensors\n  \
          ordercal fit val.csv --method sms --keep-order --lambda 0.5 -o m.safetensors\n  \
-         ordercal fit val.npz --method oi --search quick -o m.safetensors",
+         ordercal fit val.npz --method oi --search quick -o m.safetensors\n  \
+         ordercal fit val.csv --label-column truth --score-columns 'score_*' -o m.safetensors\n  \
+         zcat val.jsonl.gz | ordercal fit - --format jsonl -o m.safetensors",
         keys(true),
         keys(false)
     )

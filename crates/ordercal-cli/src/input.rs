@@ -3,12 +3,11 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Error, Result, anyhow};
-use ordercal::ScoreKind;
+use anyhow::{Error, Result, anyhow, bail};
 use ordercal::diagnose::Warning;
 use ordercal_io::{DataRef, Format, LabelNeed, LoadedData, ReadOptions, RowReader, inspect};
 
-use crate::args::DataArgs;
+use crate::args::{DataArgs, IgnoreArgs};
 
 /// The files of the data.
 #[derive(Debug)]
@@ -23,30 +22,62 @@ enum InputFiles {
 #[derive(Debug)]
 pub struct DataInput {
     files: InputFiles,
-    kind: Option<ScoreKind>,
-    class_names: Option<Vec<String>>,
+    options: ReadOptions,
 }
 
 impl DataInput {
     /// Checks the arguments. Of a bundle without a named split, `preferred` is used.
     pub fn resolve(args: &DataArgs, preferred: &str) -> Result<Self> {
+        let options = args
+            .read
+            .options()
+            .with_kind(args.kind)
+            .with_class_names(args.classes.names());
+        let split = |data: DataRef| with_split(data, preferred, &options);
         let files = match (&args.data, &args.logits, &args.labels) {
             // clap accepts this, because DATA conflicts with the --logits that --labels requires.
             (Some(_), _, Some(_)) => {
                 return Err(anyhow!("--labels goes with --logits, not with a DATA file"));
             }
-            (Some(data), ..) => InputFiles::Single(with_split(DataRef::parse(data), preferred)?),
+            (Some(data), ..) => InputFiles::Single(split(DataRef::parse(data))?),
             (None, Some(scores), Some(labels)) => InputFiles::Pair(scores.clone(), labels.clone()),
-            (None, Some(scores), None) => {
-                InputFiles::Single(with_split(DataRef::parse(scores), preferred)?)
-            }
+            (None, Some(scores), None) => InputFiles::Single(split(DataRef::parse(scores))?),
             (None, None, _) => return Err(anyhow!("no data was given; name a file, or --logits")),
         };
-        Ok(Self {
-            files,
-            kind: args.kind,
-            class_names: args.classes.names(),
-        })
+        Ok(Self { files, options })
+    }
+
+    /// Every file that is read.
+    pub fn paths(&self) -> Vec<&Path> {
+        match &self.files {
+            InputFiles::Single(data) => vec![data.path()],
+            InputFiles::Pair(scores, labels) => vec![scores, labels],
+        }
+    }
+
+    /// Refuses a `--format` that no file needs, neither of the data nor the output.
+    pub fn check_format(&self, output: Option<&Path>) -> Result<()> {
+        let needs = |path: &Path| !Format::is_told_by(path);
+        if self.options.format.is_some() && !self.paths().into_iter().chain(output).any(needs) {
+            bail!("--format is for `-` and for files whose ending does not tell their format");
+        }
+        Ok(())
+    }
+
+    /// Leaves out the rows with a label.
+    #[must_use]
+    pub fn with_ignored(self, args: &IgnoreArgs) -> Self {
+        Self {
+            options: self.options.with_ignored_label(args.ignore_label.clone()),
+            ..self
+        }
+    }
+
+    /// Hands columns through.
+    #[must_use]
+    pub fn with_ids(mut self, ids: &[String]) -> Self {
+        self.options.columns = self.options.columns.with_ids(ids);
+        self
     }
 
     /// The file with the scores.
@@ -72,25 +103,22 @@ impl DataInput {
     }
 
     fn options(&self, labels: LabelNeed) -> ReadOptions {
-        ReadOptions::default()
-            .with_kind(self.kind)
-            .with_labels(labels)
-            .with_class_names(self.class_names.clone())
+        self.options.clone().with_labels(labels)
     }
 }
 
-fn with_split(data: DataRef, preferred: &str) -> Result<DataRef> {
-    if data.split().is_some() || !Format::of(data.path())?.has_splits() {
+fn with_split(data: DataRef, preferred: &str, options: &ReadOptions) -> Result<DataRef> {
+    let format = match options.format {
+        Some(format) if !Format::is_told_by(data.path()) => format,
+        _ => Format::of(data.path())?,
+    };
+    if data.split().is_some() || !format.has_splits() {
         return Ok(data);
     }
-    let found = inspect(data.path())?
-        .sets
-        .iter()
-        .any(|set| set.split.as_deref() == Some(preferred));
-    Ok(if found {
-        data.with_split(preferred)
-    } else {
-        data
+    let contents = inspect(data.path(), options)?;
+    Ok(match contents.split(preferred) {
+        Some(split) => data.with_split(split),
+        None => data,
     })
 }
 

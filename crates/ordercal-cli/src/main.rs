@@ -9,11 +9,11 @@ mod help;
 mod input;
 mod measure;
 mod models;
+mod output;
 mod printer;
+mod signals;
 mod stream;
 mod verdict;
-
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
 use clap::Parser;
@@ -29,39 +29,33 @@ fn main() -> Exit {
         Err(error) => return refuse(&error),
     };
     let outcome = run(&cli);
-    if INTERRUPTED.load(Ordering::SeqCst) {
+    if signals::ending() {
         // What is missing now, the handler has removed: it ends the process, and its exit code counts.
         loop {
             std::thread::park();
         }
     }
-    finish(outcome)
+    ordercal_io::discard_pending();
+    finish(outcome, cli.common.json)
 }
 
 /// The exit status of an outcome; results that could not be printed are an error, too.
-fn finish(outcome: Result<Exit>) -> Exit {
+fn finish(outcome: Result<Exit>, json: bool) -> Exit {
     let written = outcome.and_then(|exit| printer::check_written().map(|()| exit));
     written.unwrap_or_else(|error| {
-        printer::error(error);
+        printer::error(&error.to_string(), json);
         Exit::BadInput
     })
 }
 
-/// Whether Ctrl-C was pressed.
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+/// More threads than this never help, and each takes memory.
+const MOST_THREADS: usize = 1024;
 
 fn run(cli: &Cli) -> Result<Exit> {
-    // Ctrl-C ends the process at once, in the middle of any fit; unfinished files are removed first.
-    ctrlc::set_handler(|| {
-        INTERRUPTED.store(true, Ordering::SeqCst);
-        ordercal_io::discard_pending();
-        commands::demo::remove_temporary_folder();
-        std::process::exit(Exit::INTERRUPTED);
-    })
-    .context("cannot listen for Ctrl-C")?;
+    signals::listen()?;
     if let Some(threads) = cli.common.threads {
         rayon::ThreadPoolBuilder::new()
-            .num_threads(threads.get())
+            .num_threads(threads.get().min(MOST_THREADS))
             .build_global()
             .context("cannot start the threads")?;
     }
@@ -78,6 +72,7 @@ fn run(cli: &Cli) -> Result<Exit> {
         Command::Export(args) => commands::export::run(args, printer),
         Command::Inspect(args) => commands::inspect::run(args, printer),
         Command::Metrics { keys } => commands::metrics::run(keys, printer),
+        Command::Man { command } => commands::man::run(command.as_deref()),
         Command::Completions { shell } => Ok(commands::completions::run(*shell)),
     }
 }
@@ -85,13 +80,15 @@ fn run(cli: &Cli) -> Result<Exit> {
 /// Prints help and version unchanged, and anything else as an error of one sentence.
 fn refuse(error: &clap::Error) -> Exit {
     let rendered = error.render().to_string();
+    // The arguments could not be parsed, but what is wanted is plain.
+    let json = std::env::args_os().any(|argument| argument == "--json");
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             printer::text(rendered);
-            finish(Ok(Exit::Done))
+            finish(Ok(Exit::Done), json)
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            printer::error("no command was given; `ordercal --help` lists them");
+            printer::error("no command was given; `ordercal --help` lists them", json);
             Exit::BadInput
         }
         _ => {
@@ -101,7 +98,8 @@ fn refuse(error: &clap::Error) -> Exit {
                 .take_while(|line| !line.starts_with("Usage:"))
                 .filter(|line| !line.is_empty() && !line.starts_with("For more information"))
                 .collect();
-            printer::error(sentence.join(" ").trim_start_matches("error: "));
+            let sentence = sentence.join(" ");
+            printer::error(sentence.trim_start_matches("error: "), json);
             Exit::BadInput
         }
     }

@@ -5,10 +5,11 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use comfy_table::{CellAlignment, ContentArrangement, Table, TableComponent, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use ordercal::diagnose::Warning;
+use ordercal_io::STDOUT;
 use ordercal_report::wrap;
 use serde_json::Value;
 
@@ -24,6 +25,8 @@ pub struct Printer {
     json: bool,
     quiet: bool,
     strict: bool,
+    /// Whether standard output is taken by a result, so that text goes to stderr.
+    aside: bool,
 }
 
 impl Printer {
@@ -33,6 +36,24 @@ impl Printer {
             json: common.json,
             quiet: common.quiet,
             strict: common.strict,
+            aside: false,
+        }
+    }
+
+    /// A printer beside an output file: where that is standard output, text goes to stderr.
+    pub fn beside(self, output: &Path) -> Result<Self> {
+        let aside = output == Path::new(STDOUT);
+        if aside && self.json {
+            bail!("--json and -o - both print to standard output; write one of them to a file");
+        }
+        Ok(Self { aside, ..self })
+    }
+
+    fn line(self, line: impl Display) {
+        if self.aside {
+            say(io::stderr(), line);
+        } else {
+            say_result(line);
         }
     }
 
@@ -57,14 +78,14 @@ impl Printer {
     /// Prints a result; `--json` suppresses it.
     pub fn result(self, line: impl Display) {
         if !self.json {
-            say_result(line);
+            self.line(line);
         }
     }
 
     /// Prints a remark, with long lines wrapped; `--quiet` and `--json` suppress it.
     pub fn remark(self, line: impl Display) {
         if !self.json && !self.quiet {
-            say_result(wrap(&line.to_string(), 3));
+            self.line(wrap(&line.to_string(), 3));
         }
     }
 
@@ -90,9 +111,12 @@ impl Printer {
     }
 }
 
-/// Prints an error on stderr, in one line.
-pub fn error(message: impl Display) {
-    let message = one_line(&message.to_string());
+/// Prints an error on stderr, in one line, and with `--json` as an object on stdout as well.
+pub fn error(message: &str, json: bool) {
+    let message = without_controls(&one_line(message));
+    if json {
+        say(io::stdout(), serde_json::json!({ "error": message }));
+    }
     say(io::stderr(), format_args!("error: {message}"));
 }
 
@@ -103,6 +127,16 @@ pub fn failure(message: impl Display) {
 
 fn one_line(text: &str) -> String {
     text.replace(['\n', '\r'], " ")
+}
+
+/// Text from data without the characters that would control a terminal.
+fn without_controls(text: &str) -> String {
+    let shown = |c: char| match c {
+        '\n' | '\t' => c,
+        c if c.is_control() => '\u{fffd}',
+        c => c,
+    };
+    text.chars().map(shown).collect()
 }
 
 /// Prints a longer text: help, completions.
@@ -129,6 +163,7 @@ pub fn check_written() -> Result<()> {
 
 /// Prints a line on stdout; [`check_written`] reports a failure.
 fn say_result(line: impl Display) {
+    let line = without_controls(&line.to_string());
     if let Err(error) = writeln!(io::stdout(), "{line}") {
         let mut failure = FAILURE.lock().unwrap_or_else(PoisonError::into_inner);
         failure.get_or_insert(error);
@@ -137,7 +172,7 @@ fn say_result(line: impl Display) {
 
 /// Prints a line where a failure cannot be reported.
 fn say(mut to: impl Write, line: impl Display) {
-    let _ = writeln!(to, "{line}");
+    let _ = writeln!(to, "{}", without_controls(&line.to_string()));
 }
 
 /// A table whose first column holds names and whose others hold numbers.

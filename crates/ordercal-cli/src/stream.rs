@@ -17,6 +17,9 @@ use crate::verdict::Gap;
 /// about 400 MB.
 const MAX_SCORES_IN_MEMORY: usize = 1 << 25;
 
+/// `marginal_ce` takes 30 KB for each class, of the scores and of each model: above 500 MB it is left out.
+const MAX_MARGINAL_CLASSES: usize = 1 << 14;
+
 /// Whether a file has too many scores to be in memory.
 pub fn is_large(rows: usize, classes: usize) -> bool {
     rows.saturating_mul(classes) > MAX_SCORES_IN_MEMORY
@@ -54,11 +57,9 @@ pub fn evaluate_stream(
     bar: &ProgressBar,
 ) -> Result<Streamed> {
     let empty = MetricState::new(reader.classes(), measures.options.clone())?;
-    let new = if measures
-        .metrics
-        .iter()
-        .any(|metric| reads_classes(*metric, reader.classes()))
-    {
+    let mut wanted = measures.metrics.iter();
+    let wanted = wanted.any(|metric| reads_classes(*metric, reader.classes()));
+    let new = if wanted && reader.classes() * (models.len() + 1) <= MAX_MARGINAL_CLASSES {
         empty.with_marginal()?
     } else {
         empty
@@ -124,10 +125,9 @@ impl<'a> Accumulator<'a> {
         let found = self.state.finalize()?;
         let (mut values, mut bounds) = (BTreeMap::new(), BTreeMap::new());
         for &metric in &measures.metrics {
+            // One that needs all rows in memory is left out.
             let Some(estimate) = found.get(&metric) else {
-                bail!(
-                    "{metric} needs all rows in memory, but the file is too large; leave it out of --metrics"
-                );
+                continue;
             };
             values.insert(metric, estimate.value);
             if estimate.error_bound > 0.0 {

@@ -13,7 +13,7 @@ use crate::batch_writer;
 use crate::batches::{self, Batches, guarded};
 use crate::data_ref::{self, DataRef};
 use crate::error::{Error, Result};
-use crate::formats::{Codec, Format, Reading, Writing};
+use crate::formats::{Codec, Format, OutputLayout, Reading, Writing};
 use crate::reader::ReadOptions;
 use crate::row_source::Opened;
 
@@ -24,6 +24,7 @@ pub(crate) const CODEC: Codec = Codec {
     },
     write: Some(Writing {
         needs_row_count: false,
+        layout: OutputLayout::Table,
         create: |file, spec| batch_writer::create(file, Format::Arrow, spec),
     }),
 };
@@ -41,6 +42,10 @@ fn open_batches(path: &Path) -> Result<(SchemaRef, Batches)> {
         let reader = BufReader::new(file);
         let reader = guarded(path, Format::Arrow, || FileReader::try_new(reader, None))?;
         return Ok((reader.schema(), Box::new(reader)));
+    }
+    if magic.starts_with(b"FEA1") {
+        let message = "this is version 1 of Feather; save it again with pyarrow 0.17 or newer";
+        return Err(Error::damaged(path, Format::Arrow, message));
     }
     if magic[..4] != [0xff; 4] {
         return Err(Error::WrongMagic {
@@ -66,8 +71,9 @@ fn open(data: &DataRef, options: &ReadOptions) -> Result<Opened> {
     batches::open(data, options, Format::Arrow, &schema, batches, None)
 }
 
-/// Reads the only column, or the one named `label`.
-fn read_labels(path: &Path) -> Result<AnyArray> {
+/// Reads the labels of a table that holds nothing else of use.
+fn read_labels(path: &Path, options: &ReadOptions) -> Result<AnyArray> {
     let (schema, batches) = open_batches(path)?;
-    batches::read_labels(path, Format::Arrow, &schema, batches)
+    let chosen = options.columns.label.as_ref();
+    batches::read_labels(path, Format::Arrow, &schema, batches, chosen)
 }

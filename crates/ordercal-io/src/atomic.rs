@@ -6,8 +6,10 @@ use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::spool::{self, STDOUT};
 
 /// Temporary files of this process that are being written.
 static PENDING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
@@ -15,7 +17,10 @@ static PENDING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 /// A file that is written under a temporary name in the same folder, and renamed when it is complete.
 ///
 /// If it is dropped before [`AtomicFile::commit`], or that fails, the temporary file is removed, and a file that
-/// already had the name is unchanged. Devices and pipes, which cannot be replaced, are written directly.
+/// already had the name is unchanged. The new file has the permissions of the one it replaces; one that may not be
+/// written is not replaced. Standard output, pipes and devices get the bytes when they are complete.
+///
+/// Temporary files that a killed process left in the folder are removed.
 ///
 /// ```
 /// use std::io::Write;
@@ -34,11 +39,20 @@ static PENDING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 pub struct AtomicFile {
     /// `None` once the file is closed.
     file: Option<BufWriter<File>>,
-    target: PathBuf,
+    target: Target,
     /// The path as the user gave it, for errors.
     path: PathBuf,
-    /// `None` if the target is written directly.
+    /// `None` once it was renamed.
     temporary: Option<PathBuf>,
+}
+
+/// What becomes of the temporary file.
+#[derive(Debug)]
+enum Target {
+    /// It gets this name and, if a file is replaced, its permissions.
+    File(PathBuf, Option<fs::Permissions>),
+    /// It is copied to what is opened here, which cannot be replaced.
+    Stream(Option<File>),
 }
 
 impl AtomicFile {
@@ -49,56 +63,41 @@ impl AtomicFile {
     pub fn create(path: &Path) -> Result<Self> {
         let fail = |e| Error::io(path, "create", e);
         let target = match fs::metadata(path) {
+            _ if path == Path::new(STDOUT) => Target::Stream(None),
             Ok(metadata) if metadata.is_dir() => {
                 return Err(Error::IsDirectory {
                     path: path.to_path_buf(),
                 });
             }
             Ok(metadata) if !metadata.is_file() => {
-                let file = OpenOptions::new().write(true).open(path).map_err(fail)?;
-                return Ok(Self::new(path, path.to_path_buf(), file, None));
+                let stream = OpenOptions::new().write(true).open(path).map_err(fail)?;
+                Target::Stream(Some(stream))
+            }
+            Ok(metadata) if metadata.permissions().readonly() => {
+                let problem = "it is read-only, so it is not replaced";
+                return Err(fail(io::Error::new(
+                    io::ErrorKind::PermissionDenied,
+                    problem,
+                )));
             }
             // The target of a symbolic link is replaced, not the link.
-            Ok(_) => fs::canonicalize(path).map_err(fail)?,
-            Err(_) => path.to_path_buf(),
-        };
-        let name = target.file_name().ok_or_else(|| {
-            let problem = io::Error::new(io::ErrorKind::InvalidInput, "the path names no file");
-            Error::io(path, "create", problem)
-        })?;
-        loop {
-            static COUNTER: AtomicU64 = AtomicU64::new(0);
-            let count = COUNTER.fetch_add(1, Ordering::Relaxed);
-            let mut temporary = std::ffi::OsString::from(".");
-            temporary.push(name);
-            temporary.push(format!(".{}-{count}.tmp", std::process::id()));
-            let temporary = target.with_file_name(temporary);
-            // Listed before it exists, so that `discard_pending` can never miss it.
-            pending().insert(temporary.clone());
-            match OpenOptions::new()
-                .write(true)
-                .read(true)
-                .create_new(true)
-                .open(&temporary)
-            {
-                Ok(file) => return Ok(Self::new(path, target, file, Some(temporary))),
-                Err(e) => {
-                    pending().remove(&temporary);
-                    if e.kind() != io::ErrorKind::AlreadyExists {
-                        return Err(fail(e));
-                    }
-                }
+            Ok(metadata) => {
+                let target = fs::canonicalize(path).map_err(fail)?;
+                Target::File(target, Some(metadata.permissions()))
             }
-        }
-    }
-
-    fn new(path: &Path, target: PathBuf, file: File, temporary: Option<PathBuf>) -> Self {
-        Self {
+            Err(_) => Target::File(path.to_path_buf(), None),
+        };
+        let (file, temporary) = match &target {
+            Target::Stream(_) => spool::temporary().map_err(fail)?,
+            Target::File(target, _) => beside(target).map_err(fail)?,
+        };
+        hold(&file);
+        Ok(Self {
             file: Some(BufWriter::with_capacity(1 << 16, file)),
             target,
             path: path.to_path_buf(),
-            temporary,
-        }
+            temporary: Some(temporary),
+        })
     }
 
     /// The name that the file will have.
@@ -114,25 +113,27 @@ impl AtomicFile {
         let file = self.file.take().expect("a file is closed only here");
         let path = self.path.clone();
         let fail = |e| Error::io(&path, "write", e);
-        let file = file.into_inner().map_err(|e| fail(e.into_error()))?;
+        let mut file = file.into_inner().map_err(|e| fail(e.into_error()))?;
         let Some(temporary) = &self.temporary else {
             return Ok(());
         };
+        let (target, permissions) = match &mut self.target {
+            Target::File(target, permissions) => (target, permissions),
+            Target::Stream(stream) => {
+                return copy_to(&mut file, stream.as_mut()).map_err(fail);
+            }
+        };
+        if let Some(permissions) = permissions {
+            file.set_permissions(permissions.clone()).map_err(fail)?;
+        }
         file.sync_all().map_err(fail)?;
         drop(file);
-        fs::rename(temporary, &self.target).map_err(fail)?;
+        fs::rename(temporary, &*target).map_err(fail)?;
         pending().remove(temporary);
         self.temporary = None;
         // The rename survives a crash once the folder is synchronised, too; not every file system can do that.
         #[cfg(unix)]
-        if let Some(folder) = self.target.parent() {
-            let folder = if folder.as_os_str().is_empty() {
-                Path::new(".")
-            } else {
-                folder
-            };
-            let _ = File::open(folder).and_then(|folder| folder.sync_all());
-        }
+        let _ = File::open(folder_of(target)).and_then(|folder| folder.sync_all());
         Ok(())
     }
 
@@ -170,6 +171,113 @@ impl Drop for AtomicFile {
     }
 }
 
+/// Copies a finished temporary file to a stream, or to standard output.
+fn copy_to(file: &mut File, stream: Option<&mut File>) -> io::Result<()> {
+    file.rewind()?;
+    let Some(stream) = stream else {
+        let mut stdout = io::stdout().lock();
+        return match io::copy(file, &mut stdout).and_then(|_| stdout.flush()) {
+            // As behind `| head`: nobody reads the rest.
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            done => done,
+        };
+    };
+    io::copy(file, stream).and_then(|_| stream.flush())
+}
+
+fn folder_of(target: &Path) -> &Path {
+    match target.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Creates the temporary file `.NAME.PID-COUNT.tmp` beside a file.
+fn beside(target: &Path) -> io::Result<(File, PathBuf)> {
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    let no_name = || io::Error::new(io::ErrorKind::InvalidInput, "the path names no file");
+    let name = target.file_name().ok_or_else(no_name)?;
+    clean_up(folder_of(target));
+    loop {
+        let count = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let mut temporary = std::ffi::OsString::from(".");
+        temporary.push(name);
+        temporary.push(format!(".{}-{count}.tmp", std::process::id()));
+        let temporary = target.with_file_name(temporary);
+        // Listed before it exists, so that `discard_pending` can never miss it.
+        pending().insert(temporary.clone());
+        let mut options = OpenOptions::new();
+        options.write(true).read(true).create_new(true);
+        match options.open(&temporary) {
+            Ok(file) => return Ok((file, temporary)),
+            Err(e) => {
+                pending().remove(&temporary);
+                if e.kind() != io::ErrorKind::AlreadyExists {
+                    return Err(e);
+                }
+            }
+        }
+    }
+}
+
+/// Locks a temporary file until it is closed: how others see that this process lives. Not every file system has
+/// locks, and those of Windows would keep this process from opening the file again.
+pub(crate) fn hold(file: &File) {
+    if cfg!(unix) {
+        let _ = file.try_lock();
+    }
+}
+
+/// Removes the temporary files of killed processes from a folder, once in the life of this one.
+pub(crate) fn clean_up(folder: &Path) {
+    /// A file this young may belong to a process that has not locked it yet.
+    const YOUNG: Duration = Duration::from_secs(10);
+    static CLEANED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    let Ok(folder) = fs::canonicalize(folder) else {
+        return;
+    };
+    if !cfg!(unix) {
+        return;
+    }
+    let mut cleaned = CLEANED.lock().unwrap_or_else(|p| p.into_inner());
+    if !cleaned.insert(folder.clone()) {
+        return;
+    }
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let old = |m: fs::Metadata| {
+            let age = m.modified().ok().and_then(|at| at.elapsed().ok());
+            m.is_file() && age.is_some_and(|age| age > YOUNG)
+        };
+        if is_temporary(&entry.file_name()) && entry.metadata().is_ok_and(old) {
+            let abandoned = File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok());
+            if abandoned {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+}
+
+/// Whether a name is `.NAME.PID-COUNT.tmp`.
+fn is_temporary(name: &std::ffi::OsStr) -> bool {
+    let name = name.to_string_lossy();
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let parts = name
+        .strip_prefix('.')
+        .and_then(|name| name.strip_suffix(".tmp"))
+        .and_then(|name| name.rsplit_once('.'))
+        .and_then(|(_, numbers)| numbers.split_once('-'));
+    parts.is_some_and(|(pid, count)| number(pid) && number(count))
+}
+
+/// Adds a file to those that `discard_pending` removes, or takes it out.
+pub(crate) fn keep_pending(path: &Path, listed: bool) {
+    if listed {
+        pending().insert(path.to_path_buf());
+    } else {
+        pending().remove(path);
+    }
+}
+
 /// Writes a whole file, atomically as [`AtomicFile`] does.
 ///
 /// # Errors
@@ -181,8 +289,8 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     file.commit()
 }
 
-/// Removes the temporary files of all unfinished [`AtomicFile`]s: for a program that exits on a signal, without
-/// dropping them.
+/// Removes the temporary files of all unfinished [`AtomicFile`]s, and copies of standard input, pipes and compressed
+/// files: for a program that ends, perhaps on a signal and without dropping them.
 pub fn discard_pending() {
     for temporary in std::mem::take(&mut *pending()) {
         let _ = fs::remove_file(temporary);
@@ -252,6 +360,56 @@ mod tests {
 
         write_atomically(Path::new("/dev/null"), b"gone").unwrap();
         assert!(!fs::metadata("/dev/null").unwrap().is_file());
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn permissions_are_kept_and_read_only_files_too() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.txt");
+        fs::write(&path, b"old").unwrap();
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
+        write_atomically(&path, b"new").unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o640);
+
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o444)).unwrap();
+        let error = write_atomically(&path, b"newer").unwrap_err();
+        assert!(error.to_string().contains("read-only"), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(names(dir.path()), ["a.txt"]);
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_removed_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let old = std::time::SystemTime::now() - Duration::from_secs(60);
+        let make = |name: &str| {
+            let file = File::create(dir.path().join(name)).unwrap();
+            file.set_modified(old).unwrap();
+            file
+        };
+        drop(make(".b.npz.123-0.tmp"));
+        let alive = make(".c.npz.124-7.tmp");
+        alive.try_lock().unwrap();
+        for other in [".notes.tmp", "d.1-1.tmp", ".e.x-1.tmp"] {
+            drop(make(other));
+        }
+        File::create(dir.path().join(".young.125-0.tmp")).unwrap();
+        write_atomically(&dir.path().join("a.txt"), b"x").unwrap();
+        let mut left = names(dir.path());
+        left.sort();
+        let mut expected = [
+            ".c.npz.124-7.tmp",
+            ".e.x-1.tmp",
+            ".notes.tmp",
+            ".young.125-0.tmp",
+            "a.txt",
+            "d.1-1.tmp",
+        ];
+        expected.sort_unstable();
+        assert_eq!(left, expected);
     }
 
     #[test]

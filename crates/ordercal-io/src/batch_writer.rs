@@ -8,7 +8,10 @@ use ::parquet::basic::{Compression, ZstdLevel};
 use ::parquet::errors::ParquetError;
 use ::parquet::file::properties::WriterProperties;
 use arrow_array::types::{Float32Type, Float64Type};
-use arrow_array::{ArrayRef, ArrowPrimitiveType, PrimitiveArray, RecordBatch};
+use arrow_array::{
+    ArrayRef, ArrowPrimitiveType, Float64Array, Int64Array, PrimitiveArray, RecordBatch,
+    StringArray,
+};
 use arrow_ipc::writer::FileWriter;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use ndarray::ArrayView2;
@@ -16,6 +19,7 @@ use ndarray::ArrayView2;
 use crate::atomic::AtomicFile;
 use crate::error::{Error, Result};
 use crate::formats::Format;
+use crate::ids::{IdType, IdValues};
 use crate::writer::{OutputSpec, OutputType, ScoreRows, ScoreSink};
 
 /// Values in a row group: enough to compress well, few enough to be buffered in memory.
@@ -43,10 +47,17 @@ pub(crate) fn create(
         OutputType::F32 => DataType::Float32,
         OutputType::F64 => DataType::Float64,
     };
+    let ids = spec.ids.iter().map(|(name, id_type)| {
+        let dtype = match id_type {
+            IdType::Integer => DataType::Int64,
+            IdType::Float => DataType::Float64,
+            IdType::Text => DataType::Utf8,
+        };
+        Field::new(name, dtype, false)
+    });
     let names = spec.column_names().into_iter();
-    let fields: Vec<Field> = names
-        .map(|name| Field::new(name, dtype.clone(), false))
-        .collect();
+    let scores = names.map(|name| Field::new(name, dtype.clone(), false));
+    let fields: Vec<Field> = ids.chain(scores).collect();
     let schema = Arc::new(Schema::new(fields));
     let writer = if format == Format::Parquet {
         let rows = (GROUP_VALUES / spec.classes.max(1)).max(1024);
@@ -70,11 +81,12 @@ pub(crate) fn create(
 }
 
 impl ScoreSink for BatchWriter {
-    fn write(&mut self, rows: ScoreRows<'_>) -> Result<()> {
-        let columns: Vec<ArrayRef> = match rows {
-            ScoreRows::F32(rows) => columns::<Float32Type>(rows),
-            ScoreRows::F64(rows) => columns::<Float64Type>(rows),
-        };
+    fn write(&mut self, rows: ScoreRows<'_>, ids: &[IdValues]) -> Result<()> {
+        let mut columns: Vec<ArrayRef> = ids.iter().map(id_column).collect();
+        columns.extend(match rows {
+            ScoreRows::F32(rows) => score_columns::<Float32Type>(rows),
+            ScoreRows::F64(rows) => score_columns::<Float64Type>(rows),
+        });
         let path = &self.path;
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns);
         let batch = batch.map_err(|e| arrow_error(path, e))?;
@@ -93,7 +105,15 @@ impl ScoreSink for BatchWriter {
     }
 }
 
-fn columns<T: ArrowPrimitiveType>(rows: ArrayView2<'_, T::Native>) -> Vec<ArrayRef> {
+fn id_column(values: &IdValues) -> ArrayRef {
+    match values {
+        IdValues::Integer(values) => Arc::new(Int64Array::from(values.clone())),
+        IdValues::Float(values) => Arc::new(Float64Array::from(values.clone())),
+        IdValues::Text(values) => Arc::new(StringArray::from_iter_values(values)),
+    }
+}
+
+fn score_columns<T: ArrowPrimitiveType>(rows: ArrayView2<'_, T::Native>) -> Vec<ArrayRef> {
     let columns = rows.columns().into_iter().map(|column| {
         let values = column.iter().copied();
         Arc::new(PrimitiveArray::<T>::from_iter_values(values)) as ArrayRef

@@ -7,18 +7,19 @@ use std::sync::{Arc, Once};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
-    UInt16Type, UInt32Type, UInt64Type,
+    Decimal32Type, Decimal64Type, Decimal128Type, Float16Type, Float32Type, Float64Type, Int8Type,
+    Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Schema};
 use serde_json::Value;
 
 use crate::array::{AnyArray, ElementType, Values};
-use crate::columns::{self, ScoreColumns, TableColumns};
+use crate::columns::{self, Header, ScoreColumns, TableColumns};
 use crate::data_ref::DataRef;
 use crate::error::{Error, Result, clean};
 use crate::formats::Format;
+use crate::ids::IdType;
 use crate::labels::to_f64;
 use crate::reader::ReadOptions;
 use crate::row_source::{Opened, RawRows, RowSource};
@@ -68,6 +69,37 @@ pub(crate) fn guarded<T, E: ToString>(
     Err(Error::damaged(path, format, &message))
 }
 
+/// Finds the columns of a table.
+pub(crate) fn find_columns(
+    data: &DataRef,
+    options: &ReadOptions,
+    schema: &Schema,
+) -> Result<TableColumns> {
+    let header = Header {
+        names: &column_names(schema),
+        named: true,
+        is_list: &|column| is_list(schema.field(column).data_type()),
+    };
+    columns::find(data, &header, options)
+}
+
+fn is_list(dtype: &DataType) -> bool {
+    matches!(
+        dtype,
+        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..)
+    )
+}
+
+/// What a column is handed through as.
+fn id_type(dtype: &DataType) -> IdType {
+    match dtype {
+        DataType::Dictionary(_, values) => id_type(values),
+        dtype if dtype.is_integer() || *dtype == DataType::Boolean => IdType::Integer,
+        dtype if dtype.is_numeric() => IdType::Float,
+        _ => IdType::Text,
+    }
+}
+
 /// Opens a table of scores whose batches are ready to be read.
 pub(crate) fn open(
     data: &DataRef,
@@ -78,7 +110,12 @@ pub(crate) fn open(
     rows: Option<usize>,
 ) -> Result<Opened> {
     let names = column_names(schema);
-    let columns = columns::find(data, &names, true, options)?;
+    let columns = find_columns(data, options, schema)?;
+    let ids = columns.ids.iter().map(|&column| {
+        let field = schema.field(column);
+        (names[column].clone(), id_type(field.data_type()))
+    });
+    let ids = ids.collect();
     let mut source = BatchSource {
         path: data.path().to_path_buf(),
         format,
@@ -117,6 +154,7 @@ pub(crate) fn open(
         class_names,
         split: None,
         ignored: source.columns.ignored.clone(),
+        ids,
         source: Box::new(source),
     })
 }
@@ -133,15 +171,16 @@ fn is_categorical(schema: &Schema, name: &str) -> bool {
     described().unwrap_or(false)
 }
 
-/// Reads the only column, or the one named `label`.
+/// Reads the labels of a table that holds nothing else of use.
 pub(crate) fn read_labels(
     path: &Path,
     format: Format,
     schema: &Schema,
     mut batches: Batches,
+    chosen: Option<&String>,
 ) -> Result<AnyArray> {
     let names = column_names(schema);
-    let column = columns::label_column(path, &names)?;
+    let column = columns::label_column(path, &names, chosen)?;
     let mut all: Option<AnyArray> = None;
     let mut row = 0;
     while let Some(batch) = guarded(path, format, || batches.next().transpose())? {
@@ -224,23 +263,23 @@ impl BatchSource {
         let scores = match &self.columns.scores {
             ScoreColumns::List(column) => {
                 let place = self.place(*column);
-                check_float(list(batch.column(*column), &place, self.classes)?, &place)?
+                check_number(list(batch.column(*column), &place, self.classes)?, &place)?
             }
             ScoreColumns::Wide(columns) => {
                 let columns = columns.iter().map(|&column| {
                     let array = flat(batch.column(column), &self.place(column))?;
-                    check_float(array, &self.place(column))
+                    check_number(array, &self.place(column))
                 });
                 interleave(columns.collect::<Result<_>>()?, batch.num_rows())
             }
         };
         let labels = self.columns.label.map(|column| {
             let array = batch.column(column);
-            match array.data_type() {
-                DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
-                    list(array, &self.place(column), self.classes)
-                }
-                _ => flat(array, &self.place(column)),
+            if is_list(array.data_type()) {
+                let classes = self.classes.map(|classes| classes.max(2));
+                list(array, &self.place(column), classes)
+            } else {
+                flat(array, &self.place(column))
             }
         });
         let weights = self.columns.weight.map(|column| {
@@ -252,10 +291,13 @@ impl BatchSource {
                 array => Ok(array),
             }
         });
+        let ids = self.columns.ids.iter();
+        let ids = ids.map(|&column| flat(batch.column(column), &self.place(column)));
         Ok(RawRows {
             scores,
             labels: labels.transpose()?,
             weights: weights.transpose()?,
+            ids: ids.collect::<Result<_>>()?,
         })
     }
 }
@@ -307,14 +349,11 @@ fn first_null(array: &dyn Array, per_row: usize) -> Option<usize> {
     Some(position / per_row.max(1))
 }
 
-fn check_float(array: AnyArray, place: &ColumnPlace<'_>) -> Result<AnyArray> {
-    if array.dtype.is_float() {
-        return Ok(array);
+fn check_number(array: AnyArray, place: &ColumnPlace<'_>) -> Result<AnyArray> {
+    if array.dtype.is_text() {
+        return Err(place.wrong_type("text", "scores are numbers"));
     }
-    Err(place.wrong_type(
-        &array.dtype.to_string(),
-        "scores are floats: cast the column to float32 or float64",
-    ))
+    Ok(array)
 }
 
 /// A column of single values.
@@ -344,6 +383,14 @@ fn values(array: &ArrayRef, place: &ColumnPlace<'_>) -> Result<(ElementType, Val
             array.as_primitive::<$type>().values().to_vec()
         };
     }
+    macro_rules! decimals {
+        ($type:ty, $scale:expr) => {{
+            let unit = 10_f64.powi(i32::from(*$scale));
+            let values = array.as_primitive::<$type>().values().iter();
+            let values = values.map(|&v| v as f64 / unit).collect();
+            (ElementType::F64, Values::F64(values))
+        }};
+    }
     let texts = |texts: &mut dyn Iterator<Item = Option<&str>>| {
         Values::Text(texts.map(|t| t.unwrap_or_default().to_owned()).collect())
     };
@@ -359,6 +406,9 @@ fn values(array: &ArrayRef, place: &ColumnPlace<'_>) -> Result<(ElementType, Val
         DataType::UInt16 => (ElementType::U16, ints!(UInt16Type)),
         DataType::UInt32 => (ElementType::U32, ints!(UInt32Type)),
         DataType::UInt64 => (ElementType::U64, ints!(UInt64Type)),
+        DataType::Decimal32(_, scale) => decimals!(Decimal32Type, scale),
+        DataType::Decimal64(_, scale) => decimals!(Decimal64Type, scale),
+        DataType::Decimal128(_, scale) => decimals!(Decimal128Type, scale),
         DataType::Boolean => {
             let bits = array.as_boolean().values().iter();
             (

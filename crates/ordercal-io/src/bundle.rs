@@ -6,10 +6,11 @@ use std::path::Path;
 use ordercal::ScoreKind;
 
 use crate::archive::{Entry, list};
+use crate::choice::{LABELS, one_label};
 use crate::columns::looks_meaningful;
 use crate::error::{Error, Result};
 use crate::nearest::nearest;
-use crate::reader::LabelNeed;
+use crate::reader::{LabelNeed, ReadOptions};
 
 /// How the names of arrays of scores end; `log_probs` comes before `probs`, which is an ending of it.
 const SCORES: [(&str, ScoreKind); 3] = [
@@ -18,11 +19,15 @@ const SCORES: [(&str, ScoreKind); 3] = [
     ("probs", ScoreKind::Probs),
 ];
 
+/// Other usual names of the split `calib`.
+const CALIB: [&str; 4] = ["calib", "val", "valid", "validation"];
+
 /// What an array is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Scores(ScoreKind),
-    Labels,
+    /// With the name's place in the list of usual names.
+    Labels(usize),
     Weights,
     ClassNames,
 }
@@ -33,7 +38,8 @@ pub(crate) struct SplitArrays {
     /// The name of the split; `None` if the file has no splits.
     pub(crate) split: Option<String>,
     pub(crate) scores: Vec<(ScoreKind, usize)>,
-    pub(crate) labels: Option<usize>,
+    /// Arrays that may be the labels, each with the place of its name in the list of usual ones.
+    pub(crate) labels: Vec<(usize, usize)>,
     pub(crate) weights: Option<usize>,
     pub(crate) class_names: Option<usize>,
 }
@@ -43,6 +49,7 @@ pub(crate) struct SplitArrays {
 pub(crate) struct PickedArrays {
     pub(crate) set: SplitArrays,
     pub(crate) scores: usize,
+    pub(crate) labels: Option<usize>,
     pub(crate) kind: ScoreKind,
 }
 
@@ -50,12 +57,14 @@ pub(crate) struct PickedArrays {
 fn role_of(name: &str) -> Option<(&str, Role)> {
     let scores = SCORES.map(|(ending, kind)| (ending, Role::Scores(kind)));
     let others = [
-        ("labels", Role::Labels),
         ("weights", Role::Weights),
         ("class_names", Role::ClassNames),
         ("classes", Role::ClassNames),
     ];
-    scores.into_iter().chain(others).find_map(|(ending, role)| {
+    let labels = LABELS.iter().enumerate();
+    let labels = labels.map(|(rank, ending)| (*ending, Role::Labels(rank.max(1))));
+    let mut roles = scores.into_iter().chain(others).chain(labels);
+    roles.find_map(|(ending, role)| {
         let split = name.strip_suffix(ending)?;
         if split.is_empty() {
             return Some(("", role));
@@ -69,8 +78,12 @@ fn role_of(name: &str) -> Option<(&str, Role)> {
 pub(crate) fn sets(entries: &[Entry]) -> Vec<SplitArrays> {
     let mut order = Vec::new();
     let mut sets: BTreeMap<&str, SplitArrays> = BTreeMap::new();
+    let unnamed = unnamed(entries);
     for (index, entry) in entries.iter().enumerate() {
-        let Some((split, role)) = role_of(&entry.name) else {
+        let role = unnamed
+            .and_then(|roles| Some(("", *roles.get(index)?)))
+            .or_else(|| role_of(&entry.name));
+        let Some((split, role)) = role else {
             continue;
         };
         let set = sets.entry(split).or_insert_with(|| {
@@ -79,7 +92,7 @@ pub(crate) fn sets(entries: &[Entry]) -> Vec<SplitArrays> {
         });
         match role {
             Role::Scores(kind) => set.scores.push((kind, index)),
-            Role::Labels => set.labels = Some(index),
+            Role::Labels(rank) => set.labels.push((rank, index)),
             Role::Weights => set.weights = Some(index),
             // `classes` may be a single number, how many there are.
             Role::ClassNames if entry.shape.len() != 1 && entry.name.ends_with("classes") => {}
@@ -99,94 +112,234 @@ pub(crate) fn sets(entries: &[Entry]) -> Vec<SplitArrays> {
         .collect()
 }
 
+/// The roles of arrays that numpy.savez saved without names: scores, then labels if there are two.
+fn unnamed(entries: &[Entry]) -> Option<&'static [Role]> {
+    const ROLES: [Role; 2] = [Role::Scores(ScoreKind::Logits), Role::Labels(0)];
+    let numbered = |(index, entry): (usize, &Entry)| entry.name == format!("arr_{index}");
+    let is_float = |entry: &Entry| entry.dtype.as_ref().is_ok_and(|dtype| dtype.is_float());
+    let as_saved = entries.iter().enumerate().all(numbered);
+    match entries {
+        [scores] if as_saved && is_float(scores) => Some(&ROLES[..1]),
+        [scores, labels] if as_saved && is_float(scores) && labels.shape.len() == 1 => Some(&ROLES),
+        _ => None,
+    }
+}
+
+/// The split that a name stands for: that of the name, or for `calib` one with another usual name.
+pub(crate) fn find_split<'a>(known: &[&'a str], name: &str) -> Option<&'a str> {
+    let named = |name: &str| known.iter().find(|split| **split == name).copied();
+    match name {
+        "calib" => CALIB.iter().find_map(|name| named(name)),
+        other => named(other),
+    }
+}
+
+/// The array of a name.
+pub(crate) fn named(path: &Path, entries: &[Entry], name: &str) -> Result<usize> {
+    let found = entries.iter().position(|entry| entry.name == name);
+    found.ok_or_else(|| Error::MissingColumn {
+        path: path.to_path_buf(),
+        column: name.to_owned(),
+        present: list(entries.iter().map(Entry::describe)),
+    })
+}
+
+/// The labels of a file that holds nothing else of use, whatever its splits.
+pub(crate) fn label_alone(path: &Path, entries: &[Entry]) -> Result<Option<usize>> {
+    let labels =
+        entries
+            .iter()
+            .enumerate()
+            .filter_map(|(index, entry)| match role_of(&entry.name) {
+                Some(("", Role::Labels(rank))) => Some((rank, index)),
+                _ => None,
+            });
+    one_of(path, entries, labels.collect())
+}
+
+fn one_of(path: &Path, entries: &[Entry], labels: Vec<(usize, usize)>) -> Result<Option<usize>> {
+    one_label(labels, |first, second| Error::AmbiguousLabels {
+        path: path.to_path_buf(),
+        first: entries[first].name.clone(),
+        second: entries[second].name.clone(),
+    })
+}
+
 /// Picks a split and its scores.
 ///
-/// If there is only one split, it need not be named. `hint` is the kind of an array called `logits`, which are
-/// logits by default; arrays called `probs` or `log_probs` are what their name says.
+/// If there is only one split, it need not be named. The kind of an array called `logits` is that of the options, by
+/// default logits; arrays called `probs` or `log_probs` are what their name says. Arrays that the options name go
+/// before those with usual names.
 pub(crate) fn pick(
     path: &Path,
     entries: &[Entry],
     split: Option<&str>,
-    hint: Option<ScoreKind>,
-    labels: LabelNeed,
+    options: &ReadOptions,
 ) -> Result<PickedArrays> {
-    let sets = sets(entries);
-    let present = || list(entries.iter().map(Entry::describe));
-    if sets.is_empty() {
-        let wanted = split.map_or("logits".into(), |s| format!("{s}_logits"));
-        let names = entries.iter().map(|e| e.name.as_str());
-        let hint = nearest(&wanted, names).map_or(String::new(), |n| format!(" (rename `{n}`?)"));
-        return Err(Error::NoScores {
-            path: path.to_path_buf(),
-            expected: format!(
-                "an array named `logits`, `probs` or `log_probs`, or `SPLIT_logits` and so on{hint}"
-            ),
-            present: present(),
-        });
-    }
-    let known: Vec<String> = sets.iter().filter_map(|s| s.split.clone()).collect();
-    let set = match split {
-        Some(split) => sets
-            .iter()
-            .find(|s| s.split.as_deref() == Some(split))
-            .ok_or_else(|| unknown_split(path, split, known.clone()))?,
-        None => match sets.iter().find(|s| s.split.is_none()) {
-            Some(single) => single,
-            None if sets.len() == 1 => &sets[0],
-            None => {
-                return Err(Error::SplitNeeded {
-                    path: path.to_path_buf(),
-                    known,
-                });
-            }
-        },
+    let (hint, choice) = (options.kind, &options.columns);
+    // A name may be that of all splits, without their prefix.
+    let chosen = |name: &String| match split {
+        Some(split) => {
+            let prefixed = format!("{split}_{name}");
+            named(path, entries, &prefixed).or_else(|_| named(path, entries, name))
+        }
+        None => named(path, entries, name),
     };
-    if labels == LabelNeed::Required && set.labels.is_none() {
+    let (set, scores, said) = match choice.scores.as_slice() {
+        [] => {
+            let set = pick_set(path, entries, split)?;
+            let (kind, scores) = pick_scores(path, entries, &set, hint)?;
+            (set, scores, kind)
+        }
+        [name] => {
+            let scores = chosen(name)?;
+            let kind = match role_of(&entries[scores].name) {
+                Some((_, Role::Scores(kind))) => kind,
+                _ => ScoreKind::Logits,
+            };
+            let set = pick_set(path, entries, split).ok();
+            let set = set.filter(|set| set.scores.iter().any(|(_, index)| *index == scores));
+            (set.unwrap_or_default(), scores, kind)
+        }
+        [_, second, ..] => {
+            return Err(Error::MissingColumn {
+                path: path.to_path_buf(),
+                column: second.clone(),
+                present: "arrays, of which one holds all scores".into(),
+            });
+        }
+    };
+    let labels = match &choice.label {
+        _ if options.labels == LabelNeed::Ignored => None,
+        Some(name) => Some(chosen(name)?),
+        None => one_of(path, entries, set.labels.clone())?,
+    };
+    if options.labels == LabelNeed::Required && labels.is_none() {
         let prefix = set
             .split
             .as_ref()
             .map_or(String::new(), |s| format!("{s}_"));
         return Err(Error::NoLabels {
             path: path.to_path_buf(),
-            expected: format!("an array named `{prefix}labels`"),
-            present: present(),
+            expected: format!(
+                "an array named `{prefix}labels`, or --label-column with the name of another"
+            ),
+            present: list(entries.iter().map(Entry::describe)),
         });
     }
-    let &(named, scores) = match (set.scores.as_slice(), hint) {
-        ([only], _) => only,
-        (several, Some(hint)) if several.iter().any(|(kind, _)| *kind == hint) => {
-            let found = several.iter().find(|(kind, _)| *kind == hint);
-            found.expect("it was just seen")
-        }
-        (several, _) => {
-            return Err(Error::AmbiguousScores {
-                path: path.to_path_buf(),
-                first: entries[several[0].1].name.clone(),
-                second: entries[several[1].1].name.clone(),
-            });
-        }
-    };
-    let kind = match named {
-        ScoreKind::Logits => hint.unwrap_or(ScoreKind::Logits),
-        said => said,
-    };
     Ok(PickedArrays {
-        set: set.clone(),
+        set,
         scores,
-        kind,
+        labels,
+        kind: match said {
+            ScoreKind::Logits => hint.unwrap_or(ScoreKind::Logits),
+            said => said,
+        },
     })
 }
 
+fn pick_set(path: &Path, entries: &[Entry], split: Option<&str>) -> Result<SplitArrays> {
+    let sets = sets(entries);
+    if sets.is_empty() {
+        return Err(no_scores(path, entries, split));
+    }
+    let known: Vec<String> = sets.iter().filter_map(|s| s.split.clone()).collect();
+    match split {
+        Some(split) => {
+            let names: Vec<&str> = known.iter().map(String::as_str).collect();
+            let found = find_split(&names, split);
+            let found = found.ok_or_else(|| unknown_split(path, split, known.clone()))?;
+            let mut sets = sets.iter();
+            Ok(sets
+                .find(|set| set.split.as_deref() == Some(found))
+                .expect("it is known"))
+        }
+        None => match sets.iter().find(|s| s.split.is_none()) {
+            Some(single) => Ok(single),
+            None if sets.len() == 1 => Ok(&sets[0]),
+            None => Err(Error::SplitNeeded {
+                path: path.to_path_buf(),
+                known,
+            }),
+        },
+    }
+    .cloned()
+}
+
+fn pick_scores(
+    path: &Path,
+    entries: &[Entry],
+    set: &SplitArrays,
+    hint: Option<ScoreKind>,
+) -> Result<(ScoreKind, usize)> {
+    match (set.scores.as_slice(), hint) {
+        ([only], _) => Ok(*only),
+        (several, Some(hint)) if several.iter().any(|(kind, _)| *kind == hint) => {
+            let found = several.iter().find(|(kind, _)| *kind == hint);
+            Ok(*found.expect("it was just seen"))
+        }
+        (several, _) => Err(Error::AmbiguousScores {
+            path: path.to_path_buf(),
+            first: entries[several[0].1].name.clone(),
+            second: entries[several[1].1].name.clone(),
+        }),
+    }
+}
+
+/// The error for a file without an array of a usual name, with the names to save it under.
+fn no_scores(path: &Path, entries: &[Entry], split: Option<&str>) -> Error {
+    let prefix = split.map_or(String::new(), |s| format!("{s}_"));
+    let is_matrix =
+        |e: &&Entry| e.shape.len() == 2 && e.dtype.as_ref().is_ok_and(|dtype| dtype.is_float());
+    let scores = entries.iter().find(is_matrix);
+    let near = nearest(
+        &format!("{prefix}logits"),
+        entries.iter().map(|e| e.name.as_str()),
+    );
+    let hint = match (near, scores) {
+        (Some(near), _) => format!(" (rename `{near}`?)"),
+        (None, Some(scores)) => {
+            let fits = |e: &&Entry| e.shape.len() == 1 && e.shape[0] == scores.shape[0];
+            let labels = entries.iter().find(fits);
+            let labels = labels.map_or(String::new(), |e| format!(", {prefix}labels={}", e.name));
+            format!(
+                "; save them as numpy.savez(…, {prefix}logits={}{labels}), or name them with --score-columns {} and \
+                 --label-column",
+                scores.name, scores.name
+            )
+        }
+        (None, None) => String::new(),
+    };
+    Error::NoScores {
+        path: path.to_path_buf(),
+        expected: format!(
+            "an array named `logits`, `probs` or `log_probs`, or `SPLIT_logits` and so on{hint}"
+        ),
+        present: list(entries.iter().map(Entry::describe)),
+    }
+}
+
 /// The arrays that are not read although their names look like labels or weights. Those of other splits are not
-/// meant to be read.
-pub(crate) fn ignored(entries: &[Entry], pick: &PickedArrays) -> Vec<String> {
+/// meant to be read, nor other labels than those that the user chose.
+pub(crate) fn ignored(
+    entries: &[Entry],
+    pick: &PickedArrays,
+    options: &ReadOptions,
+) -> Vec<String> {
+    if options.labels == LabelNeed::Ignored {
+        return Vec::new();
+    }
+    let chosen = options.columns.label.is_some();
     let sets = sets(entries);
     let used = |index: usize| {
         let is = |set: &SplitArrays| {
-            let arrays = [set.labels, set.weights, set.class_names];
-            arrays.contains(&Some(index)) || set.scores.iter().any(|scores| scores.1 == index)
+            let arrays = [set.weights, set.class_names];
+            let labels = set.split != pick.set.split && set.labels.iter().any(|l| l.1 == index);
+            arrays.contains(&Some(index))
+                || labels
+                || set.scores.iter().any(|scores| scores.1 == index)
         };
-        sets.iter().any(is)
+        [Some(pick.scores), pick.labels].contains(&Some(index)) || sets.iter().any(is)
     };
     let prefix = pick.set.split.as_deref().unwrap_or("");
     let other = |name: &str| {
@@ -195,7 +348,7 @@ pub(crate) fn ignored(entries: &[Entry], pick: &PickedArrays) -> Vec<String> {
     };
     (entries.iter().enumerate())
         .filter(|(index, entry)| {
-            looks_meaningful(&entry.name) && !used(*index) && !other(&entry.name)
+            looks_meaningful(&entry.name, chosen) && !used(*index) && !other(&entry.name)
         })
         .map(|(_, entry)| entry.name.clone())
         .collect()
@@ -222,6 +375,7 @@ pub(crate) fn unknown_split(path: &Path, split: &str, known: Vec<String>) -> Err
 mod tests {
     use super::*;
     use crate::array::ElementType;
+    use crate::choice::ColumnChoice;
 
     fn entries(names: &[&str]) -> Vec<Entry> {
         names
@@ -239,13 +393,40 @@ mod tests {
         split: Option<&str>,
         hint: Option<ScoreKind>,
     ) -> Result<PickedArrays> {
-        pick(
-            Path::new("f.npz"),
-            &entries(names),
-            split,
-            hint,
-            LabelNeed::IfPresent,
-        )
+        let options = ReadOptions::default().with_kind(hint);
+        pick(Path::new("f.npz"), &entries(names), split, &options)
+    }
+
+    #[test]
+    fn labels_splits_and_unnamed_arrays_have_other_usual_names() {
+        for name in LABELS {
+            let pick = picked(&["logits", name], None, None).unwrap();
+            assert_eq!(pick.labels, Some(1), "{name}");
+        }
+        let error = picked(&["logits", "y", "target"], None, None).unwrap_err();
+        assert!(matches!(error, Error::AmbiguousLabels { .. }), "{error}");
+        for split in CALIB {
+            let names = [format!("{split}_probs"), "test_probs".to_owned()];
+            let names = [names[0].as_str(), names[1].as_str()];
+            let pick = picked(&names, Some("calib"), None).unwrap();
+            assert_eq!((pick.scores, pick.set.split.as_deref()), (0, Some(split)));
+        }
+        let mut saved = entries(&["arr_0", "arr_1"]);
+        saved[1].shape = vec![4];
+        let options = ReadOptions::default();
+        let pick = pick(Path::new("f.npz"), &saved, None, &options).unwrap();
+        assert_eq!((pick.scores, pick.labels), (0, Some(1)));
+    }
+
+    #[test]
+    fn arrays_can_be_chosen() {
+        let names = ["X_test", "y_test", "extra"];
+        let choice = ColumnChoice::default().with_label("y_test");
+        let options = ReadOptions::default().with_columns(choice.with_scores(["X_test"]));
+        let pick = pick(Path::new("f.npz"), &entries(&names), None, &options).unwrap();
+        assert_eq!((pick.scores, pick.labels), (0, Some(1)));
+        let error = picked(&names, None, None).unwrap_err().to_string();
+        assert!(error.contains("--score-columns X_test"), "{error}");
     }
 
     #[test]
@@ -258,7 +439,7 @@ mod tests {
             role_of("test_log_probs"),
             Some(("test", Role::Scores(ScoreKind::LogProbs)))
         );
-        assert_eq!(role_of("my_val_labels"), Some(("my_val", Role::Labels)));
+        assert_eq!(role_of("my_val_labels"), Some(("my_val", Role::Labels(1))));
         assert_eq!(role_of("_logits"), None);
         assert_eq!(role_of("mylogits"), None);
         assert_eq!(role_of("arr_0"), None);
@@ -269,7 +450,7 @@ mod tests {
         let bundle = ["calib_logits", "calib_labels", "test_logits", "class_names"];
         let pick = picked(&bundle, Some("calib"), None).unwrap();
         assert_eq!(
-            (pick.scores, pick.set.labels, pick.set.class_names),
+            (pick.scores, pick.labels, pick.set.class_names),
             (0, Some(1), Some(3))
         );
         let known = picked(&bundle, None, None).unwrap_err();
@@ -333,10 +514,11 @@ mod tests {
     fn arrays_that_look_meaningful_and_are_not_read_are_listed() {
         let of = |names: &[&str], split| {
             let pick = picked(names, split, None).unwrap();
-            ignored(&entries(names), &pick)
+            ignored(&entries(names), &pick, &ReadOptions::default())
         };
         let names = ["logits", "labels", "sample_weight", "ids"];
         assert_eq!(of(&names, None), ["sample_weight"]);
+        assert_eq!(of(&["logits", "labels", "y"], None), ["y"]);
         assert_eq!(of(&["logits", "labels", "weights"], None), [""; 0]);
         let names = [
             "calib_logits",

@@ -6,22 +6,24 @@ use ordercal::ScoreKind;
 
 use crate::archive::list;
 use crate::bundle::unknown_split;
+use crate::choice::{LABELS, one_label};
 use crate::data_ref::DataRef;
 use crate::error::{Error, Result};
 use crate::nearest::nearest;
 use crate::reader::{LabelNeed, ReadOptions};
 
-/// For each kind of scores, the prefix of its columns and the name of its list column.
-const KINDS: [(ScoreKind, &str, &str); 3] = [
-    (ScoreKind::Logits, "logit_", "logits"),
-    (ScoreKind::LogProbs, "log_prob_", "log_probs"),
-    (ScoreKind::Probs, "prob_", "probs"),
+/// For each kind of scores, the prefix of its columns, the name of its list column, and the name of a single column
+/// with the scores of the second of two classes.
+const KINDS: [(ScoreKind, &str, &str, &str); 3] = [
+    (ScoreKind::Logits, "logit_", "logits", "logit"),
+    (ScoreKind::LogProbs, "log_prob_", "log_probs", "log_prob"),
+    (ScoreKind::Probs, "prob_", "probs", "prob"),
 ];
 
 /// Where a row's scores are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ScoreColumns {
-    /// One column per class, in the order of the classes.
+    /// One column per class, in the order of the classes. A single column is the second of two classes.
     Wide(Vec<usize>),
     /// One column that holds lists.
     List(usize),
@@ -34,6 +36,8 @@ pub(crate) struct TableColumns {
     pub(crate) scores: ScoreColumns,
     pub(crate) label: Option<usize>,
     pub(crate) weight: Option<usize>,
+    /// What is handed through.
+    pub(crate) ids: Vec<usize>,
     /// What follows the prefix `logit_`, unless those are numbers.
     pub(crate) class_names: Option<Vec<String>>,
     /// The names of columns that are not read although they look like labels or weights.
@@ -49,77 +53,66 @@ impl TableColumns {
         };
         columns.extend(self.label);
         columns.extend(self.weight);
+        columns.extend(&self.ids);
         columns
     }
 }
 
-/// Finds the columns by their names. `lists` says whether a column can hold lists.
+/// The columns of a table before it is known what they are.
+pub(crate) struct Header<'a> {
+    pub(crate) names: &'a [String],
+    /// Whether the names are in the file; otherwise they are the columns' numbers.
+    pub(crate) named: bool,
+    /// Whether a column holds lists.
+    pub(crate) is_list: &'a dyn Fn(usize) -> bool,
+}
+
+/// Finds the columns by their names.
 pub(crate) fn find(
     data: &DataRef,
-    names: &[String],
-    lists: bool,
+    header: &Header<'_>,
     options: &ReadOptions,
 ) -> Result<TableColumns> {
-    let path = data.path();
+    let (path, names, choice) = (data.path(), header.names, &options.columns);
     if let Some(split) = data.split() {
         return Err(unknown_split(path, split, Vec::new()));
     }
-    let found: Vec<(ScoreKind, ScoreColumns)> = KINDS
-        .iter()
-        .flat_map(|&(kind, prefix, list)| {
-            let wide: Vec<usize> = (0..names.len())
-                .filter(|&i| names[i].len() > prefix.len() && names[i].starts_with(prefix))
-                .collect();
-            let wide = (!wide.is_empty()).then_some((kind, ScoreColumns::Wide(wide)));
-            let list = names.iter().position(|n| n == list).filter(|_| lists);
-            wide.into_iter()
-                .chain(list.map(|column| (kind, ScoreColumns::List(column))))
-        })
-        .collect();
-    let hinted = options
-        .kind
-        .and_then(|hint| found.iter().find(|(kind, _)| *kind == hint));
-    let (kind, scores) = match (found.as_slice(), hinted) {
-        ([], _) => return Err(no_scores(path, names, lists)),
-        ([only], _) => only.clone(),
-        (_, Some(hinted)) => hinted.clone(),
-        (several, None) => {
-            return Err(Error::AmbiguousScores {
-                path: path.to_path_buf(),
-                first: first_name(&several[0].1, names).to_owned(),
-                second: first_name(&several[1].1, names).to_owned(),
-            });
-        }
+    let named = |name: &String| {
+        let found = names.iter().position(|n| n == name);
+        found.ok_or_else(|| missing(path, name, names))
     };
-    let (scores, class_names) = match scores {
-        ScoreColumns::Wide(columns) => {
-            let prefix = KINDS.iter().find(|k| k.0 == kind).map_or("", |k| k.1);
-            let (columns, names) = order_columns(path, names, columns, prefix)?;
-            (ScoreColumns::Wide(columns), names)
-        }
-        list => (list, None),
-    };
+    let ids: Vec<usize> = choice.ids.iter().map(named).collect::<Result<_>>()?;
     let ignored = options.labels == LabelNeed::Ignored;
-    let position = |wanted: [&str; 2]| {
-        let found = names.iter().position(|n| wanted.contains(&n.as_str()));
-        found.filter(|_| !ignored)
+    let label = match &choice.label {
+        Some(name) => Some(named(name)?),
+        None if ignored => find_label(path, names).unwrap_or(None),
+        None => find_label(path, names)?,
     };
+    let taken: Vec<usize> = ids.iter().copied().chain(label).collect();
+    let found = if choice.scores.is_empty() {
+        by_kind(path, header, options.kind, &taken)?
+    } else {
+        chosen(path, header, &choice.scores, &taken)?
+    };
+    let weight = names.iter().position(|n| n == "weight" || n == "weights");
     let mut table = TableColumns {
-        kind: match kind {
-            ScoreKind::Logits => options.kind.unwrap_or(kind),
+        kind: match found.kind {
+            ScoreKind::Logits => options.kind.unwrap_or(found.kind),
             said => said,
         },
-        scores,
-        label: position(["label", "labels"]),
-        weight: position(["weight", "weights"]),
-        class_names,
+        scores: found.scores,
+        label: label.filter(|_| !ignored),
+        weight: weight.filter(|_| !ignored),
+        ids,
+        // A single column is one of two classes.
+        class_names: found.class_names.filter(|names| names.len() > 1),
         ignored: Vec::new(),
     };
     if !ignored {
         let read = table.columns();
         let others = (0..names.len()).filter(|column| !read.contains(column));
         table.ignored = others
-            .filter(|&column| looks_meaningful(&names[column]))
+            .filter(|&column| looks_meaningful(&names[column], choice.label.is_some()))
             .map(|column| names[column].clone())
             .collect();
     }
@@ -132,35 +125,231 @@ pub(crate) fn find(
         }
     }
     if options.labels == LabelNeed::Required && table.label.is_none() {
-        let near = nearest("label", names.iter().map(String::as_str));
-        let hint = near.map_or(String::new(), |n| format!(" (rename `{n}`?)"));
-        return Err(Error::NoLabels {
-            path: path.to_path_buf(),
-            expected: format!("a column named `label`{hint}"),
-            present: show(names),
-        });
+        return Err(no_label(path, header));
     }
     Ok(table)
 }
 
-/// Whether the name of a column or array suggests that it holds labels or weights.
-pub(crate) fn looks_meaningful(name: &str) -> bool {
+fn find_label(path: &Path, names: &[String]) -> Result<Option<usize>> {
+    let rank = |name: &String| LABELS.iter().position(|label| label == name);
+    let candidates = names.iter().enumerate();
+    let candidates = candidates.filter_map(|(column, name)| Some((rank(name)?.max(1), column)));
+    one_label(candidates.collect(), |first, second| {
+        let path = path.to_path_buf();
+        let (first, second) = (names[first].clone(), names[second].clone());
+        if first == second {
+            Error::Duplicate { path, name: first }
+        } else {
+            Error::AmbiguousLabels {
+                path,
+                first,
+                second,
+            }
+        }
+    })
+}
+
+fn no_label(path: &Path, header: &Header<'_>) -> Error {
+    let names = header.names;
+    let near = nearest("label", names.iter().map(String::as_str));
+    let near = near.filter(|_| header.named);
+    let expected = match near {
+        _ if !header.named => {
+            "--label-column with the number of a column, because the file has no header".to_owned()
+        }
+        Some(near) => format!(
+            "a column named `label` (rename `{near}`?), or --label-column with the name of another"
+        ),
+        None => "a column named `label`, or --label-column with the name of another".to_owned(),
+    };
+    Error::NoLabels {
+        path: path.to_path_buf(),
+        expected,
+        present: show(names),
+    }
+}
+
+/// Scores that were found.
+#[derive(Clone)]
+struct Found {
+    kind: ScoreKind,
+    scores: ScoreColumns,
+    class_names: Option<Vec<String>>,
+}
+
+/// The scores that the names tell.
+fn by_kind(
+    path: &Path,
+    header: &Header<'_>,
+    hint: Option<ScoreKind>,
+    taken: &[usize],
+) -> Result<Found> {
+    let names = header.names;
+    let free = |column: &usize| !taken.contains(column);
+    let mut found = Vec::new();
+    for (kind, prefix, list, single) in KINDS {
+        let with_prefix =
+            |&i: &usize| names[i].len() > prefix.len() && names[i].starts_with(prefix);
+        let wide: Vec<usize> = (0..names.len()).filter(free).filter(with_prefix).collect();
+        let called = |wanted: &str, lists: bool| {
+            let mut columns = (0..names.len()).filter(free);
+            columns.find(|&c| names[c] == wanted && (header.is_list)(c) == lists)
+        };
+        if !wide.is_empty() {
+            found.push((kind, ScoreColumns::Wide(wide)));
+        }
+        if let Some(column) = called(list, true) {
+            found.push((kind, ScoreColumns::List(column)));
+        }
+        if let Some(column) = called(single, false) {
+            found.push((kind, ScoreColumns::Wide(vec![column])));
+        }
+    }
+    let hinted = hint.and_then(|hint| found.iter().find(|(kind, _)| *kind == hint));
+    let (kind, scores) = match (found.as_slice(), hinted) {
+        ([], _) => return numbered(path, header, taken),
+        ([only], _) => only.clone(),
+        (_, Some(hinted)) => hinted.clone(),
+        (several, None) => {
+            return Err(Error::AmbiguousScores {
+                path: path.to_path_buf(),
+                first: first_name(&several[0].1, names).to_owned(),
+                second: first_name(&several[1].1, names).to_owned(),
+            });
+        }
+    };
+    let (scores, class_names) = match scores {
+        ScoreColumns::Wide(columns) if columns.len() > 1 => {
+            let prefix = KINDS.iter().find(|k| k.0 == kind).map_or("", |k| k.1);
+            let (columns, names) = order_columns(path, names, columns, prefix)?;
+            (ScoreColumns::Wide(columns), names)
+        }
+        scores => (scores, None),
+    };
+    Ok(Found {
+        kind,
+        scores,
+        class_names,
+    })
+}
+
+/// The columns of a table without names, or those that pandas called 0, 1, 2 and so on.
+fn numbered(path: &Path, header: &Header<'_>, taken: &[usize]) -> Result<Found> {
+    let names = header.names;
+    let free = (0..names.len()).filter(|column| !taken.contains(column));
+    let columns: Vec<usize> = if header.named {
+        let counts = |&column: &usize| names[column].parse::<usize>().is_ok();
+        let columns: Vec<usize> = free.filter(counts).collect();
+        match columns.is_empty() {
+            true => columns,
+            false => order_columns(path, names, columns, "")?.0,
+        }
+    } else {
+        free.collect()
+    };
+    if columns.is_empty() {
+        return Err(no_scores(path, header));
+    }
+    Ok(Found {
+        kind: ScoreKind::Logits,
+        scores: ScoreColumns::Wide(columns),
+        class_names: None,
+    })
+}
+
+/// The scores that the user chose.
+fn chosen(path: &Path, header: &Header<'_>, patterns: &[String], taken: &[usize]) -> Result<Found> {
+    let names = header.names;
+    let mut columns = Vec::new();
+    let mut class_names: Option<Vec<String>> = Some(Vec::new());
+    for pattern in patterns {
+        let (more, called) = match pattern.strip_suffix('*') {
+            Some(prefix) => {
+                let starts = |&c: &usize| names[c].starts_with(prefix) && !taken.contains(&c);
+                let matching: Vec<usize> = (0..names.len()).filter(starts).collect();
+                if matching.is_empty() {
+                    return Err(missing(path, pattern, names));
+                }
+                order_columns(path, names, matching, prefix)?
+            }
+            None => {
+                let column = names.iter().position(|name| name == pattern);
+                let column = column.ok_or_else(|| missing(path, pattern, names))?;
+                let prefixes = KINDS.iter().map(|k| k.1);
+                let mut inner = prefixes.filter_map(|prefix| pattern.strip_prefix(prefix));
+                let name = inner.next().unwrap_or(pattern).to_owned();
+                let number = name.parse::<usize>().is_ok();
+                (vec![column], (!number).then(|| vec![name]))
+            }
+        };
+        columns.extend(more);
+        class_names = class_names
+            .zip(called)
+            .map(|(all, more)| [all, more].concat());
+    }
+    let kind_of = |column: &usize| {
+        let name = &names[*column];
+        let says = |k: &&(ScoreKind, &str, &str, &str)| {
+            name.starts_with(k.1) || name == k.2 || name == k.3
+        };
+        KINDS.iter().find(says).map_or(ScoreKind::Logits, |k| k.0)
+    };
+    let kind = kind_of(&columns[0]);
+    if let Some(other) = columns.iter().find(|column| kind_of(column) != kind) {
+        return Err(Error::AmbiguousScores {
+            path: path.to_path_buf(),
+            first: names[columns[0]].clone(),
+            second: names[*other].clone(),
+        });
+    }
+    let scores = match columns.as_slice() {
+        &[column] if (header.is_list)(column) => {
+            class_names = None;
+            ScoreColumns::List(column)
+        }
+        _ => ScoreColumns::Wide(columns),
+    };
+    Ok(Found {
+        kind,
+        scores,
+        class_names,
+    })
+}
+
+/// Whether the name of a column or array suggests that it holds weights or, unless the user chose them, labels.
+pub(crate) fn looks_meaningful(name: &str, labels_chosen: bool) -> bool {
     let name = name.to_lowercase();
     let words: Vec<&str> = name.split(|c: char| !c.is_alphanumeric()).collect();
     let is = |wanted: &[&str]| words.iter().any(|word| wanted.contains(word));
-    is(&["weight", "weights", "label", "labels", "target", "targets"])
-        || ["y", "y_true", "ytrue"].contains(&name.as_str())
+    let like_labels = is(&["label", "labels", "target", "targets"])
+        || ["y", "y_true", "ytrue"].contains(&name.as_str());
+    is(&["weight", "weights"]) || (like_labels && !labels_chosen)
 }
 
-/// The only column, or the one named `label`: for a table that holds nothing but labels.
-pub(crate) fn label_column(path: &Path, names: &[String]) -> Result<usize> {
-    let named = names.iter().position(|n| n == "label" || n == "labels");
-    match (named, names.len()) {
+fn missing(path: &Path, column: &str, names: &[String]) -> Error {
+    Error::MissingColumn {
+        path: path.to_path_buf(),
+        column: column.to_owned(),
+        present: show(names),
+    }
+}
+
+/// The only column, the chosen one, or one with a usual name: for a table that holds nothing but labels.
+pub(crate) fn label_column(
+    path: &Path,
+    names: &[String],
+    chosen: Option<&String>,
+) -> Result<usize> {
+    if let Some(name) = chosen {
+        let found = names.iter().position(|n| n == name);
+        return found.ok_or_else(|| missing(path, name, names));
+    }
+    match (find_label(path, names)?, names.len()) {
         (Some(column), _) => Ok(column),
         (None, 1) => Ok(0),
         (None, _) => Err(Error::NoLabels {
             path: path.to_path_buf(),
-            expected: "one column, or one named `label`".into(),
+            expected: "one column, one named `label`, or --label-column".into(),
             present: show(names),
         }),
     }
@@ -203,18 +392,26 @@ fn order_columns(
     ))
 }
 
-fn no_scores(path: &Path, names: &[String], lists: bool) -> Error {
-    let list = if lists {
-        ", or a list column `logits`"
-    } else {
-        ""
-    };
+fn no_scores(path: &Path, header: &Header<'_>) -> Error {
+    let names = header.names;
     let near = nearest("logit_0", names.iter().map(String::as_str));
-    let hint = near.map_or(String::new(), |n| format!(" (rename `{n}`?)"));
+    let hint = match (near, names) {
+        (Some(near), _) => format!(" (rename `{near}`?)"),
+        (None, [only]) if only.contains([';', '\t', '|']) => {
+            let mark = only.chars().find(|c| [';', '\t', '|'].contains(c));
+            let mark = match mark {
+                Some(mark) if mark != '\t' => mark.to_string(),
+                _ => "tab".to_owned(),
+            };
+            format!("; are the columns separated by another mark? Then say --delimiter '{mark}'")
+        }
+        _ => String::new(),
+    };
     Error::NoScores {
         path: path.to_path_buf(),
         expected: format!(
-            "columns named `logit_0`, `logit_1` and so on (or `prob_`, `log_prob_`){list}{hint}"
+            "columns named `logit_0`, `logit_1` and so on (or `prob_`, `log_prob_`), a list column `logits`, or \
+             --score-columns with the names of others{hint}"
         ),
         present: show(names),
     }
@@ -235,10 +432,80 @@ pub(crate) fn show(names: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::choice::ColumnChoice;
 
     fn found(names: &[&str], options: ReadOptions) -> Result<TableColumns> {
         let names: Vec<String> = names.iter().map(|&n| n.into()).collect();
-        find(&DataRef::new("f.csv"), &names, true, &options)
+        let header = Header {
+            names: &names,
+            named: true,
+            is_list: &|column| names[column].ends_with("gits"),
+        };
+        find(&DataRef::new("f.csv"), &header, &options)
+    }
+
+    fn choose(choice: ColumnChoice) -> ReadOptions {
+        ReadOptions::default().with_columns(choice)
+    }
+
+    #[test]
+    fn columns_can_be_chosen() {
+        let names = ["day", "s_b", "s_a", "truth", "s_c", "id", "y"];
+        let choice = ColumnChoice::default()
+            .with_label("truth")
+            .with_scores(["s_*"])
+            .with_ids(["id", "day"]);
+        let table = found(&names, choose(choice.clone())).unwrap();
+        assert_eq!(table.scores, ScoreColumns::Wide(vec![1, 2, 4]));
+        assert_eq!((table.label, table.ids), (Some(3), vec![5, 0]));
+        assert_eq!(table.class_names.unwrap(), ["b", "a", "c"]);
+        let table = found(&names, choose(choice.with_scores(["s_a", "s_c"]))).unwrap();
+        assert_eq!(table.scores, ScoreColumns::Wide(vec![2, 4]));
+        assert_eq!(table.class_names.unwrap(), ["s_a", "s_c"]);
+        for choice in [
+            ColumnChoice::default().with_scores(["x*"]),
+            ColumnChoice::default().with_scores(["s_a", "s_d"]),
+            ColumnChoice::default().with_label("lable"),
+            ColumnChoice::default().with_ids(["nr"]),
+        ] {
+            let error = found(&names, choose(choice)).unwrap_err();
+            assert!(matches!(error, Error::MissingColumn { .. }), "{error}");
+        }
+        let mixed = ["logit_0", "prob_1"];
+        let error = found(&mixed, choose(ColumnChoice::default().with_scores(mixed))).unwrap_err();
+        assert!(matches!(error, Error::AmbiguousScores { .. }), "{error}");
+    }
+
+    #[test]
+    fn labels_have_several_usual_names() {
+        for name in LABELS {
+            let table = found(&["logit_0", name, "logit_1"], ReadOptions::default()).unwrap();
+            assert_eq!(table.label, Some(1), "{name}");
+        }
+        let both = ["y", "logit_0", "logit_1", "label"];
+        let table = found(&both, ReadOptions::default()).unwrap();
+        assert_eq!(table.label, Some(3));
+        let error = found(
+            &["y", "target", "logit_0", "logit_1"],
+            ReadOptions::default(),
+        );
+        assert!(matches!(error, Err(Error::AmbiguousLabels { .. })));
+    }
+
+    #[test]
+    fn numbers_of_pandas_are_scores_and_its_index_is_not() {
+        let table = found(&["", "1", "0", "2", "y"], ReadOptions::default()).unwrap();
+        assert_eq!(table.scores, ScoreColumns::Wide(vec![2, 1, 3]));
+        assert_eq!((table.label, table.class_names), (Some(4), None));
+        let error = found(&["0", "2"], ReadOptions::default()).unwrap_err();
+        assert!(matches!(error, Error::MissingColumn { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_single_column_is_one_of_two_classes() {
+        let table = found(&["prob", "label"], ReadOptions::default()).unwrap();
+        assert_eq!(table.scores, ScoreColumns::Wide(vec![0]));
+        assert_eq!(table.kind, ScoreKind::Probs);
     }
 
     #[test]
@@ -261,10 +528,11 @@ mod tests {
             "Sample_Weight",
             "y_true",
             "id",
-            "labels",
         ];
         let table = found(&names, ReadOptions::default()).unwrap();
-        assert_eq!(table.ignored, ["Sample_Weight", "y_true", "labels"]);
+        assert_eq!(table.ignored, ["Sample_Weight", "y_true"]);
+        let chosen = choose(ColumnChoice::default().with_label("y_true"));
+        assert_eq!(found(&names, chosen).unwrap().ignored, ["Sample_Weight"]);
         let unread = ReadOptions::default().with_labels(LabelNeed::Ignored);
         assert_eq!(found(&names, unread).unwrap().ignored, [""; 0]);
     }

@@ -1,104 +1,100 @@
-//! Tables as text, plain or gzipped: a header with the names of the columns, then one line per row.
+//! Tables as text: a header with the names of the columns, if there is one, then one line per row.
 //!
 //! Numbers are read as `f64`, so that no digit is lost.
 
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ::csv::{ByteRecord, ErrorKind, ReaderBuilder, Trim};
-use flate2::Compression;
-use flate2::bufread::MultiGzDecoder;
-use flate2::write::GzEncoder;
 use ndarray::ArrayView2;
 
 use crate::array::{AnyArray, ElementType, Values};
-use crate::columns::{self, ScoreColumns, TableColumns};
+use crate::atomic::AtomicFile;
+use crate::columns::{self, Header, ScoreColumns, TableColumns};
 use crate::data_ref::{self, DataRef};
 use crate::error::{Error, Result, clean};
-use crate::formats::{Codec, Format, Reading, Writing};
+use crate::formats::{Codec, OutputLayout, Reading, Writing};
+use crate::ids::{IdType, IdValues};
+use crate::packing::Packing;
 use crate::reader::ReadOptions;
 use crate::row_source::{Opened, RawRows, RowSource};
-use crate::writer::{ByteTarget, EncodedSink, OutputSpec, ScoreRows, ScoreSink, write_bytes};
+use crate::spool::is_damage;
+use crate::writer::{EncodedSink, OutputSpec, ScoreRows, ScoreSink, write_bytes};
 
 pub(crate) const CODEC: Codec = Codec {
     read: Reading::Table {
-        open: |data, options| open(data, options, Format::Csv),
-        labels: |path| read_labels(path, Format::Csv),
+        open,
+        labels: read_labels,
     },
     write: Some(Writing {
         needs_row_count: false,
-        create: |file, spec| create(file, spec),
-    }),
-};
-
-pub(crate) const GZIPPED: Codec = Codec {
-    read: Reading::Table {
-        open: |data, options| open(data, options, Format::CsvGz),
-        labels: |path| read_labels(path, Format::CsvGz),
-    },
-    write: Some(Writing {
-        needs_row_count: false,
-        create: |file, spec| create(GzEncoder::new(file, Compression::default()), spec),
+        layout: OutputLayout::Text,
+        create,
     }),
 };
 
 /// The longest row in bytes. Each row is in memory as a whole.
 const LONGEST_ROW: u64 = 64 << 20;
 
+/// What separates columns, unless the user says otherwise.
+fn usual_delimiter(path: &Path) -> u8 {
+    match Packing::of(path).1.ends_with(".tsv") {
+        true => b'\t',
+        false => b',',
+    }
+}
+
 /// An open table and the names of its columns.
 struct CsvTable {
     path: PathBuf,
-    format: Format,
     reader: ::csv::Reader<RowGuard>,
     names: Vec<String>,
+    /// Whether the names are in the file.
+    named: bool,
     record: ByteRecord,
+    /// Whether the record is a row that was read to find the names.
+    pending: bool,
     /// The row that was read last or is being read; `None` for the header.
     row: Option<usize>,
     row_end: Arc<AtomicU64>,
 }
 
 impl CsvTable {
-    fn open(path: &Path, format: Format) -> Result<Self> {
-        let (file, _) = data_ref::open(path)?;
-        let mut file = BufReader::with_capacity(1 << 16, file);
-        let inner: Box<dyn Read + Send> = if format == Format::CsvGz {
-            use io::BufRead;
-            let start = file.fill_buf().map_err(|e| Error::io(path, "read", e))?;
-            if !start.starts_with(&[0x1f, 0x8b]) {
-                return Err(Error::WrongMagic {
-                    path: path.to_path_buf(),
-                    format,
-                    found: start[..start.len().min(8)].to_vec(),
-                });
-            }
-            Box::new(MultiGzDecoder::new(file))
-        } else {
-            Box::new(file)
-        };
+    fn open(path: &Path, options: &ReadOptions) -> Result<Self> {
         let row_end = Arc::new(AtomicU64::new(0));
         let guard = RowGuard {
-            inner,
+            inner: data_ref::open_stream(path)?,
             read: 0,
             row_end: Arc::clone(&row_end),
         };
+        let choice = &options.columns;
         let reader = ReaderBuilder::new()
             .trim(Trim::All)
+            .has_headers(false)
+            .delimiter(choice.delimiter.unwrap_or_else(|| usual_delimiter(path)))
             .buffer_capacity(1 << 16)
             .from_reader(guard);
         let mut table = Self {
             path: path.to_path_buf(),
-            format,
             reader,
             names: Vec::new(),
+            named: true,
             record: ByteRecord::new(),
+            pending: false,
             row: None,
             row_end,
         };
-        let header = table.reader.byte_headers().cloned();
-        let header = header.map_err(|e| table.error(e))?;
-        for name in &header {
+        let first = table.reader.read_byte_record(&mut table.record);
+        first.map_err(|e| table.error(e))?;
+        if !choice.header.unwrap_or_else(|| is_header(&table.record)) {
+            table.names = (0..table.record.len()).map(|i| i.to_string()).collect();
+            table.named = false;
+            table.pending = true;
+            return Ok(table);
+        }
+        for name in &table.record {
             let name = String::from_utf8(name.to_vec()).map_err(|_| Error::BadLine {
                 path: path.to_path_buf(),
                 line: 1,
@@ -113,6 +109,9 @@ impl CsvTable {
     /// Reads the next row; false after the last.
     fn advance(&mut self) -> Result<bool> {
         self.row = Some(self.row.map_or(0, |row| row + 1));
+        if std::mem::take(&mut self.pending) {
+            return Ok(!self.record.is_empty());
+        }
         let more = self.reader.read_byte_record(&mut self.record);
         let more = more.map_err(|e| self.error(e))?;
         let end = self.reader.position().byte();
@@ -164,12 +163,10 @@ impl CsvTable {
                 io::ErrorKind::FileTooLarge => {
                     self.bad_line(line, "the row is longer than 64 MiB; is a quote left open?")
                 }
-                io::ErrorKind::InvalidData
-                | io::ErrorKind::InvalidInput
-                | io::ErrorKind::UnexpectedEof => {
-                    let message = format!("line {line}: {e}");
-                    Error::damaged(&path, self.format, &message)
-                }
+                _ if is_damage(&e) => Error::BadPacking {
+                    path,
+                    message: format!("line {line}: {e}"),
+                },
                 _ => Error::io(&path, "read", e),
             },
             ErrorKind::UnequalLengths {
@@ -188,13 +185,30 @@ impl CsvTable {
     }
 }
 
+/// Whether a first line holds names: not if all of it is numbers, unless they count 0, 1, 2 as pandas' names do.
+fn is_header(record: &ByteRecord) -> bool {
+    let is_number = |cell: &[u8]| {
+        let text = std::str::from_utf8(cell);
+        text.is_ok_and(|text| text.parse::<f64>().is_ok())
+    };
+    let counts = |(place, cell): (usize, &[u8])| cell == place.to_string().as_bytes();
+    !record.iter().all(is_number) || (record.len() > 1 && record.iter().enumerate().all(counts))
+}
+
 /// Opens a table of scores.
-fn open(data: &DataRef, options: &ReadOptions, format: Format) -> Result<Opened> {
-    let table = CsvTable::open(data.path(), format)?;
-    let columns = columns::find(data, &table.names, false, options)?;
+fn open(data: &DataRef, options: &ReadOptions) -> Result<Opened> {
+    let table = CsvTable::open(data.path(), options)?;
+    let header = Header {
+        names: &table.names,
+        named: table.named,
+        is_list: &|_| false,
+    };
+    let columns = columns::find(data, &header, options)?;
     let ScoreColumns::Wide(scores) = columns.scores.clone() else {
         unreachable!("a csv file has no lists");
     };
+    let ids = columns.ids.iter();
+    let ids = ids.map(|&column| (table.names[column].clone(), IdType::Text));
     Ok(Opened {
         kind: columns.kind,
         classes: scores.len(),
@@ -203,6 +217,7 @@ fn open(data: &DataRef, options: &ReadOptions, format: Format) -> Result<Opened>
         class_names: columns.class_names.clone(),
         split: None,
         ignored: columns.ignored.clone(),
+        ids: ids.collect(),
         source: Box::new(CsvSource {
             table,
             columns,
@@ -211,10 +226,11 @@ fn open(data: &DataRef, options: &ReadOptions, format: Format) -> Result<Opened>
     })
 }
 
-/// Reads the only column, or the one named `label`.
-fn read_labels(path: &Path, format: Format) -> Result<AnyArray> {
-    let mut table = CsvTable::open(path, format)?;
-    let column = columns::label_column(path, &table.names)?;
+/// Reads the labels of a table that holds nothing else of use.
+fn read_labels(path: &Path, options: &ReadOptions) -> Result<AnyArray> {
+    let mut table = CsvTable::open(path, options)?;
+    let chosen = options.columns.label.as_ref();
+    let column = columns::label_column(path, &table.names, chosen)?;
     let mut labels = Vec::new();
     while table.advance()? {
         labels.push(table.text(column)?);
@@ -234,6 +250,7 @@ impl RowSource for CsvSource {
         let mut scores = Vec::new();
         let mut labels = Vec::new();
         let mut weights = Vec::new();
+        let mut ids = vec![Vec::new(); self.columns.ids.len()];
         let mut rows = 0;
         while rows < max && table.advance()? {
             for &column in &self.scores {
@@ -244,6 +261,9 @@ impl RowSource for CsvSource {
             }
             if let Some(column) = self.columns.weight {
                 weights.push(table.number(column)?);
+            }
+            for (values, &column) in ids.iter_mut().zip(&self.columns.ids) {
+                values.push(String::from_utf8_lossy(&table.record[column]).into_owned());
             }
             rows += 1;
         }
@@ -260,6 +280,10 @@ impl RowSource for CsvSource {
             },
             labels: has(self.columns.label, ElementType::Text, Values::Text(labels)),
             weights: has(self.columns.weight, ElementType::F64, Values::F64(weights)),
+            ids: ids
+                .into_iter()
+                .map(|values| AnyArray::vector(ElementType::Text, Values::Text(values)))
+                .collect(),
         }))
     }
 }
@@ -284,34 +308,63 @@ impl Read for RowGuard {
 }
 
 /// Starts a table with one column per class.
-fn create<T: ByteTarget + 'static>(mut file: T, spec: &OutputSpec) -> Result<Box<dyn ScoreSink>> {
-    let names = spec.column_names().into_iter().map(quoted);
-    let header = format!("{}\n", names.collect::<Vec<_>>().join(","));
-    write_bytes(&mut file, header.as_bytes())?;
-    Ok(EncodedSink::boxed(file, |rows, buffer| match rows {
-        ScoreRows::F32(rows) => write_text(rows, buffer),
-        ScoreRows::F64(rows) => write_text(rows, buffer),
-    }))
-}
-
-/// A name as a cell: in quotes if it would otherwise be several cells.
-fn quoted(name: String) -> String {
-    if name.contains([',', '"']) {
-        format!("\"{}\"", name.replace('"', "\"\""))
-    } else {
-        name
+fn create(file: AtomicFile, spec: &OutputSpec) -> Result<Box<dyn ScoreSink>> {
+    let delimiter = usual_delimiter(file.path());
+    let mut file = Packing::create(file)?;
+    let mut header = Vec::new();
+    let ids = spec.ids.iter().map(|(name, _)| name.clone());
+    for (column, name) in ids.chain(spec.column_names()).enumerate() {
+        if column > 0 {
+            header.push(delimiter);
+        }
+        write_quoted(&name, delimiter, &mut header);
     }
+    header.push(b'\n');
+    write_bytes(&mut file, &header)?;
+    Ok(EncodedSink::boxed(
+        file,
+        move |rows, ids, buffer| match rows {
+            ScoreRows::F32(rows) => write_text(rows, ids, delimiter, buffer),
+            ScoreRows::F64(rows) => write_text(rows, ids, delimiter, buffer),
+        },
+    ))
 }
 
 /// Numbers as the shortest text that reads back as the same number.
-fn write_text<T: std::fmt::Debug>(rows: ArrayView2<'_, T>, buffer: &mut Vec<u8>) {
-    for row in rows.rows() {
+fn write_text<T: std::fmt::Debug>(
+    rows: ArrayView2<'_, T>,
+    ids: &[IdValues],
+    delimiter: u8,
+    buffer: &mut Vec<u8>,
+) {
+    let works = "memory can be written to";
+    for (place, row) in rows.rows().into_iter().enumerate() {
+        for values in ids {
+            match values {
+                IdValues::Integer(values) => write!(buffer, "{}", values[place]).expect(works),
+                IdValues::Float(values) => write!(buffer, "{:?}", values[place]).expect(works),
+                IdValues::Text(values) => write_quoted(&values[place], delimiter, buffer),
+            }
+            buffer.push(delimiter);
+        }
         for (column, value) in row.iter().enumerate() {
             if column > 0 {
-                buffer.push(b',');
+                buffer.push(delimiter);
             }
-            write!(buffer, "{value:?}").expect("memory can be written to");
+            write!(buffer, "{value:?}").expect(works);
         }
         buffer.push(b'\n');
     }
+}
+
+/// Text in quotes if it has to be.
+fn write_quoted(text: &str, delimiter: u8, buffer: &mut Vec<u8>) {
+    let special = |b: u8| matches!(b, b'"' | b'\n' | b'\r') || b == delimiter;
+    if text.trim() == text && !text.is_empty() && !text.bytes().any(special) {
+        buffer.extend(text.as_bytes());
+        return;
+    }
+    buffer.push(b'"');
+    buffer.extend(text.replace('"', "\"\"").as_bytes());
+    buffer.push(b'"');
 }

@@ -6,6 +6,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
+use crate::packing::Packing;
+use crate::spool::{self, STDIN};
 
 /// A file, and which of its splits is meant: what a user types as `FILE` or `FILE#SPLIT`.
 ///
@@ -41,9 +43,17 @@ impl DataRef {
         }
     }
 
-    /// Parses `FILE` or `FILE#SPLIT`. If a file exists whose name is the whole text, with the `#`, that file is meant.
+    /// Parses `FILE` or `FILE#SPLIT`; `-` is standard input. If a file exists whose name is the whole text, with the `#`, that file is meant.
     pub fn parse(text: impl AsRef<OsStr>) -> Self {
         let text = text.as_ref();
+        if text == "-" {
+            return Self::new(STDIN);
+        }
+        if let Some((path, split)) = split_at_hash(text)
+            && path == "-"
+        {
+            return Self::new(STDIN).with_split(split);
+        }
         if Path::new(text).exists() {
             return Self::new(text);
         }
@@ -92,9 +102,24 @@ fn split_at_hash(text: &OsStr) -> Option<(OsString, String)> {
     Some((path.into(), split.to_owned()))
 }
 
-/// Opens a file to read and returns its size. Folders and empty files are refused, for all formats alike.
+/// Opens a file to read and returns its size. Folders and empty files are refused, for all formats alike. Of a pipe
+/// or a compressed file a plain copy is opened.
 pub(crate) fn open(path: &Path) -> Result<(File, u64)> {
-    let file = File::open(path).map_err(|e| Error::io(path, "read", e))?;
+    open_as(path, &spool::plain_file(path)?)
+}
+
+/// Opens a file to read from front to back; a compressed one is unpacked on the way.
+pub(crate) fn open_stream(path: &Path) -> Result<Box<dyn std::io::Read + Send>> {
+    let packing = Packing::of(path).0;
+    if packing == Packing::None || !path.is_file() {
+        return Ok(Box::new(open(path)?.0));
+    }
+    let (file, size) = open_as(path, path)?;
+    packing.unpack(path, file, size)
+}
+
+fn open_as(path: &Path, plain: &Path) -> Result<(File, u64)> {
+    let file = File::open(plain).map_err(|e| Error::io(path, "read", e))?;
     let metadata = file.metadata().map_err(|e| Error::io(path, "read", e))?;
     if metadata.is_dir() {
         return Err(Error::IsDirectory {
@@ -143,6 +168,8 @@ mod tests {
         );
         assert_eq!(DataRef::parse("a.npz"), DataRef::new("a.npz"));
         assert_eq!(DataRef::parse("a.npz#"), DataRef::new("a.npz#"));
+        let stdin = DataRef::parse("-#test");
+        assert_eq!(stdin, DataRef::new(STDIN).with_split("test"));
     }
 
     #[test]

@@ -71,6 +71,24 @@ pub enum Error {
         /// The first bytes of the file.
         found: Vec<u8>,
     },
+    /// The first bytes are not those of a compressed file.
+    #[error("{}: the file is not compressed as its ending {ending} says: it starts with the bytes {found:02x?}", path.display())]
+    NotPacked {
+        /// The file.
+        path: PathBuf,
+        /// The ending.
+        ending: &'static str,
+        /// The first bytes of the file.
+        found: Vec<u8>,
+    },
+    /// A compressed file that cannot be unpacked.
+    #[error("{}: the file cannot be unpacked: {message}", path.display())]
+    BadPacking {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
     /// The file is shorter than it should be.
     #[error(
         "{}: {what} needs {needed} bytes from offset {offset}, but only {available} are there; \
@@ -202,6 +220,16 @@ pub enum Error {
         /// The other.
         second: String,
     },
+    /// There are several columns or arrays that may be the labels.
+    #[error("{}: both `{first}` and `{second}` may be the labels; choose one with --label-column", path.display())]
+    AmbiguousLabels {
+        /// The file.
+        path: PathBuf,
+        /// One.
+        first: String,
+        /// The other.
+        second: String,
+    },
     /// A split that the file does not have.
     #[error("{}: there is no split `{split}`; {hint}", path.display())]
     UnknownSplit {
@@ -222,6 +250,14 @@ pub enum Error {
         path: PathBuf,
         /// The splits there are.
         known: Vec<String>,
+    },
+    /// Columns were asked for of a format that has none, or to be written to one.
+    #[error("{}: a {format} file has no columns to hand through; use csv, jsonl, parquet or arrow", path.display())]
+    NotATable {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        format: Format,
     },
     /// A table without a column that must be there.
     #[error("{}: there is no column `{column}`; the columns are {present}", path.display())]
@@ -280,6 +316,18 @@ pub enum Error {
         row: Option<usize>,
         /// What is wrong with it.
         problem: &'static str,
+    },
+    /// A line of a JSON-lines file that is no object.
+    #[error("{}: row {row} (line {line}): {message}", path.display())]
+    BadJson {
+        /// The file.
+        path: PathBuf,
+        /// The row.
+        row: usize,
+        /// The line, from 1.
+        line: u64,
+        /// What is wrong with it.
+        message: String,
     },
     /// A missing value.
     #[error("{}: row {row}, column `{column}`: the value is missing (null)", path.display())]
@@ -475,6 +523,8 @@ impl Error {
             | Self::FeatureOff { path, .. }
             | Self::Empty { path }
             | Self::WrongMagic { path, .. }
+            | Self::NotPacked { path, .. }
+            | Self::BadPacking { path, .. }
             | Self::Truncated { path, .. }
             | Self::Malformed { path, .. }
             | Self::Damaged { path, .. }
@@ -486,6 +536,8 @@ impl Error {
             | Self::NoScores { path, .. }
             | Self::NoLabels { path, .. }
             | Self::AmbiguousScores { path, .. }
+            | Self::AmbiguousLabels { path, .. }
+            | Self::NotATable { path, .. }
             | Self::UnknownSplit { path, .. }
             | Self::SplitNeeded { path, .. }
             | Self::MissingColumn { path, .. }
@@ -493,6 +545,7 @@ impl Error {
             | Self::NotANumber { path, .. }
             | Self::WrongFieldCount { path, .. }
             | Self::BadLine { path, .. }
+            | Self::BadJson { path, .. }
             | Self::MissingValue { path, .. }
             | Self::RaggedRow { path, .. }
             | Self::LabelNotInteger { path, .. }

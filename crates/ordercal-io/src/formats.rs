@@ -8,12 +8,13 @@ use crate::array::AnyArray;
 use crate::atomic::AtomicFile;
 use crate::data_ref::DataRef;
 use crate::error::{Error, Result};
+use crate::packing::Packing;
 use crate::reader::ReadOptions;
 use crate::row_source::Opened;
 use crate::writer::{OutputSpec, ScoreSink};
 #[cfg(feature = "parquet")]
 use crate::{arrow, parquet};
-use crate::{csv, npy, npz, pickle, safetensors};
+use crate::{csv, jsonl, npy, npz, pickle, safetensors, torch};
 
 #[cfg(not(feature = "parquet"))]
 use feature_off::{self as arrow, self as parquet};
@@ -35,8 +36,8 @@ pub(crate) enum Reading {
     Table {
         /// Starts reading rows.
         open: fn(&DataRef, &ReadOptions) -> Result<Opened>,
-        /// Reads the only column, or the one named `label`.
-        labels: fn(&Path) -> Result<AnyArray>,
+        /// Reads the labels of a table that holds nothing else of use.
+        labels: fn(&Path, &ReadOptions) -> Result<AnyArray>,
     },
 }
 
@@ -44,8 +45,21 @@ pub(crate) enum Reading {
 pub(crate) struct Writing {
     /// Whether the file starts with the number of rows.
     pub(crate) needs_row_count: bool,
+    /// Whether it is a table of text, which may be compressed and take columns that are handed through.
+    pub(crate) layout: OutputLayout,
     /// Writes what comes before the first row. If `needs_row_count`, `spec.rows` is known.
     pub(crate) create: fn(AtomicFile, &OutputSpec) -> Result<Box<dyn ScoreSink>>,
+}
+
+/// What a file that is written looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OutputLayout {
+    /// One array.
+    Array,
+    /// Columns.
+    Table,
+    /// Columns as text, which may be compressed.
+    Text,
 }
 
 macro_rules! formats {
@@ -75,11 +89,12 @@ macro_rules! formats {
             }
         }
 
-        impl fmt::Display for Format {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(match self {
+        impl Format {
+            /// The name of the format.
+            pub fn name(self) -> &'static str {
+                match self {
                     $(Self::$format => $name,)*
-                })
+                }
             }
         }
     };
@@ -91,17 +106,25 @@ formats! {
     /// A zip of numpy arrays.
     Npz "npz" [".npz"], npz::CODEC;
     /// A table as text.
-    Csv "csv" [".csv"], csv::CODEC;
-    /// A table as text, gzipped.
-    CsvGz "gzipped csv" [".csv.gz"], csv::GZIPPED;
+    Csv "csv" [".csv", ".tsv"], csv::CODEC;
+    /// A JSON object per line.
+    Jsonl "jsonl" [".jsonl", ".ndjson"], jsonl::CODEC;
     /// Apache Parquet.
     Parquet "parquet" [".parquet"], parquet::CODEC;
     /// Arrow IPC, file or stream.
-    Arrow "arrow" [".arrow", ".feather", ".ipc"], arrow::CODEC;
+    Arrow "arrow" [".arrow", ".arrows", ".feather", ".ipc"], arrow::CODEC;
     /// Tensors with names.
     Safetensors "safetensors" [".safetensors"], safetensors::CODEC;
     /// Pickled numpy arrays.
     Pickle "pickle" [".p", ".pkl", ".pickle"], pickle::CODEC;
+    /// Tensors that PyTorch saved.
+    Torch "pt" [".pt", ".pth"], torch::CODEC;
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 impl Format {
@@ -110,10 +133,32 @@ impl Format {
     /// # Errors
     /// [`Error::UnknownFormat`] for any other ending.
     pub fn of(path: &Path) -> Result<Self> {
-        Self::by_ending(path).ok_or_else(|| Error::UnknownFormat {
+        Self::find(path, None)
+    }
+
+    /// The format of a file to read, by its ending, or `otherwise` if that tells nothing.
+    pub(crate) fn find(path: &Path, otherwise: Option<Self>) -> Result<Self> {
+        let found = Self::by_ending(path).or(otherwise);
+        found.ok_or_else(|| Error::UnknownFormat {
             path: path.to_path_buf(),
-            hint: format!("data is read from {}", readable_endings()),
+            hint: format!(
+                "say what it is with --format, or use one of {}",
+                readable_endings()
+            ),
         })
+    }
+
+    /// Whether the file's ending tells its format.
+    pub fn is_told_by(path: &Path) -> bool {
+        Self::by_ending(path).is_some()
+    }
+
+    /// The format of a name, such as `csv`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|format| format.name() == name)
     }
 
     /// The format of a file to write, by its ending.
@@ -121,12 +166,21 @@ impl Format {
     /// # Errors
     /// [`Error::UnknownFormat`] for any other ending, and for formats that are only read.
     pub fn of_output(path: &Path) -> Result<Self> {
-        Self::by_ending(path)
-            .filter(|format| format.is_written())
-            .ok_or_else(|| Error::UnknownFormat {
-                path: path.to_path_buf(),
-                hint: format!("scores are written to {}", writable_endings()),
-            })
+        Self::find_output(path, None)
+    }
+
+    /// The format of a file to write, by its ending, or `otherwise` if that tells nothing.
+    pub(crate) fn find_output(path: &Path, otherwise: Option<Self>) -> Result<Self> {
+        let packed = Packing::of(path).0 != Packing::None;
+        let fits = |format: &Self| match &format.codec().write {
+            Some(writing) => !packed || writing.layout == OutputLayout::Text,
+            None => false,
+        };
+        let found = Self::by_ending(path).or(otherwise).filter(fits);
+        found.ok_or_else(|| Error::UnknownFormat {
+            path: path.to_path_buf(),
+            hint: format!("scores are written to {}", writable_endings()),
+        })
     }
 
     /// Whether the library writes the format.
@@ -146,7 +200,7 @@ impl Format {
     }
 
     fn by_ending(path: &Path) -> Option<Self> {
-        let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
+        let (_, name) = Packing::of(path);
         let has = |ending: &&str| name.len() > ending.len() && name.ends_with(*ending);
         let of = |format: &&Self| format.endings().iter().any(has);
         Self::ALL.iter().find(of).copied()
@@ -156,10 +210,11 @@ impl Format {
 /// The endings of all files that can be read, separated by spaces.
 ///
 /// ```
-/// assert!(ordercal_io::readable_endings().starts_with(".npy .npz .csv .csv.gz "));
+/// assert!(ordercal_io::readable_endings().starts_with(".npy .npz .csv "));
 /// ```
 pub fn readable_endings() -> String {
-    join_endings(|_| true)
+    let packed = Packing::endings().join(" or ");
+    format!("{} (and {packed} of each)", join_endings(|_| true))
 }
 
 /// The endings of all files that can be written, separated by spaces.
@@ -168,7 +223,16 @@ pub fn readable_endings() -> String {
 /// assert!(!ordercal_io::writable_endings().contains(".pkl"));
 /// ```
 pub fn writable_endings() -> String {
-    join_endings(Format::is_written)
+    let is_text = |format: Format| {
+        let write = format.codec().write.as_ref();
+        write.is_some_and(|write| write.layout == OutputLayout::Text)
+    };
+    let packed = Packing::endings().join(" or ");
+    let text = join_endings(is_text);
+    format!(
+        "{} (and {packed} of {text})",
+        join_endings(Format::is_written)
+    )
 }
 
 fn join_endings(wanted: impl Fn(Format) -> bool) -> String {
@@ -182,16 +246,17 @@ fn join_endings(wanted: impl Fn(Format) -> bool) -> String {
 mod feature_off {
     use std::path::Path;
 
-    use super::{Codec, Format, Reading, Writing};
+    use super::{Codec, Format, OutputLayout, Reading, Writing};
     use crate::error::Error;
 
     pub(super) const CODEC: Codec = Codec {
         read: Reading::Table {
             open: |data, _| Err(refuse(data.path())),
-            labels: |path| Err(refuse(path)),
+            labels: |path, _| Err(refuse(path)),
         },
         write: Some(Writing {
             needs_row_count: false,
+            layout: OutputLayout::Table,
             create: |file, _| Err(refuse(file.path())),
         }),
     };
@@ -218,7 +283,12 @@ mod tests {
             ("a.npy", Format::Npy),
             ("A.NPZ", Format::Npz),
             ("a.csv", Format::Csv),
-            ("a.csv.gz", Format::CsvGz),
+            ("a.csv.gz", Format::Csv),
+            ("a.tsv.zst", Format::Csv),
+            ("a.npy.gz", Format::Npy),
+            ("a.ndjson", Format::Jsonl),
+            ("a.arrows", Format::Arrow),
+            ("a.pt", Format::Torch),
             ("a.b.parquet", Format::Parquet),
             ("a.feather", Format::Arrow),
             ("a.ipc", Format::Arrow),
@@ -230,7 +300,15 @@ mod tests {
             let error = Format::of(Path::new(name)).unwrap_err();
             assert!(matches!(error, Error::UnknownFormat { .. }), "{name}");
         }
-        assert!(Format::of_output(Path::new("a.pkl")).is_err());
+        for name in ["a.pkl", "a.npy.gz", "a.parquet.zst"] {
+            assert!(Format::of_output(Path::new(name)).is_err(), "{name}");
+        }
+        assert!(Format::of_output(Path::new("a.jsonl.gz")).is_ok());
+        for format in Format::ALL {
+            assert_eq!(Format::from_name(format.name()), Some(*format));
+        }
+        let stdin = Path::new("/dev/stdin");
+        assert_eq!(Format::find(stdin, Some(Format::Npz)).unwrap(), Format::Npz);
     }
 
     #[test]
@@ -250,7 +328,8 @@ mod tests {
             .to_string();
         for format in Format::ALL {
             for ending in format.endings() {
-                let names = |text: &str| text.split([' ', ';']).any(|word| word == *ending);
+                let names =
+                    |text: &str| text.split([' ', ';', '(', ')']).any(|word| word == *ending);
                 assert!(names(&read), "{read}");
                 assert_eq!(names(&written), format.is_written(), "{written}");
             }

@@ -38,14 +38,22 @@ pub struct Contents {
     pub arrays: Vec<String>,
 }
 
+impl Contents {
+    /// The split that a name stands for: that of the name, or for `calib` one with another usual name.
+    pub fn split(&self, name: &str) -> Option<&str> {
+        let known = self.sets.iter().filter_map(|set| set.split.as_deref());
+        bundle::find_split(&known.collect::<Vec<_>>(), name)
+    }
+}
+
 /// Says what a file holds.
 ///
 /// # Errors
 /// If the file cannot be read.
-pub fn inspect(path: &Path) -> Result<Contents> {
-    let format = Format::of(path)?;
+pub fn inspect(path: &Path, options: &ReadOptions) -> Result<Contents> {
+    let format = Format::find(path, options.format)?;
     let Reading::Archive(open) = format.codec().read else {
-        let reader = RowReader::open(&DataRef::new(path), ReadOptions::default())?;
+        let reader = RowReader::open(&DataRef::new(path), options.clone())?;
         let set = SetInfo {
             split: None,
             kind: reader.kind(),
@@ -68,8 +76,9 @@ pub fn inspect(path: &Path) -> Result<Contents> {
             split: set.split,
             kind,
             rows: shape.first().copied(),
-            classes: shape.get(1).copied().unwrap_or(0),
-            labels: set.labels.is_some(),
+            // One column is the second of two classes.
+            classes: shape.get(1).copied().unwrap_or(1).max(2),
+            labels: !set.labels.is_empty(),
         }
     });
     Ok(Contents {

@@ -14,11 +14,19 @@ pub(crate) struct LabelDecoder {
     names: Option<HashMap<String, i64>>,
     /// The names as numbers, if all of them are integers: then numbers among the labels are names, not indices.
     numbers: Option<HashMap<i64, i64>>,
+    /// A name that stands for rows to leave out.
+    ignored_name: Option<String>,
+    /// A number that does.
+    ignored_number: Option<i64>,
 }
+
+/// What a label to ignore is decoded as.
+pub(crate) const IGNORED: i64 = i64::MIN;
 
 impl LabelDecoder {
     /// A decoder for labels that are numbers, or names among `names` in the order of the classes.
-    pub(crate) fn new(names: Option<&[String]>) -> Self {
+    /// Labels equal to `ignored` become [`IGNORED`].
+    pub(crate) fn new(names: Option<&[String]>, ignored: Option<&str>) -> Self {
         let indexed = |names: &[String]| -> HashMap<String, i64> {
             let names = names.iter().enumerate();
             names.map(|(i, name)| (name.clone(), i as i64)).collect()
@@ -31,6 +39,8 @@ impl LabelDecoder {
         Self {
             numbers: names.as_ref().and_then(as_numbers),
             names,
+            ignored_name: ignored.map(|label| label.trim().to_owned()),
+            ignored_number: ignored.and_then(parse_integer),
         }
     }
 
@@ -47,7 +57,9 @@ impl LabelDecoder {
         }
         let place = |row: usize| (path, first_row + row);
         match array.values {
-            Values::Int(labels) if self.numbers.is_none() => Ok(labels),
+            Values::Int(labels) if self.numbers.is_none() && self.ignored_number.is_none() => {
+                Ok(labels)
+            }
             Values::Int(labels) => {
                 let labels = labels.into_iter().enumerate();
                 labels.map(|(row, l)| self.number(l, place(row))).collect()
@@ -74,6 +86,9 @@ impl LabelDecoder {
 
     /// The index of a label that is a number.
     fn number(&self, label: i64, (path, row): (&Path, usize)) -> Result<i64> {
+        if self.ignored_number == Some(label) {
+            return Ok(IGNORED);
+        }
         let Some(numbers) = &self.numbers else {
             return Ok(label);
         };
@@ -88,6 +103,9 @@ impl LabelDecoder {
 
     /// The index of a label that is text.
     fn text(&self, label: &str, (path, row): (&Path, usize)) -> Result<i64> {
+        if self.ignored_name.as_deref() == Some(label.trim()) {
+            return Ok(IGNORED);
+        }
         let named = self.names.as_ref().and_then(|names| names.get(label));
         if let Some(&class) = named {
             return Ok(class);
@@ -180,7 +198,7 @@ mod tests {
             dtype,
             values,
         };
-        LabelDecoder::new(None).decode(Path::new("f"), array, 10)
+        LabelDecoder::new(None, Some("-100")).decode(Path::new("f"), array, 10)
     }
 
     fn texts(values: &[&str]) -> Values {
@@ -189,8 +207,11 @@ mod tests {
 
     #[test]
     fn numbers_of_every_form_become_indices() {
-        let ints = Values::Int(vec![2, 0, -1]);
-        assert_eq!(decode(&[3], ElementType::I8, ints).unwrap(), [2, 0, -1]);
+        let ints = Values::Int(vec![2, 0, -1, -100]);
+        let expected = [2, 0, -1, IGNORED];
+        assert_eq!(decode(&[4], ElementType::I8, ints).unwrap(), expected);
+        let text = decode(&[2], ElementType::Text, texts(&["1", "-100"]));
+        assert_eq!(text.unwrap(), [1, IGNORED]);
         let floats = Values::F32(vec![2.0, 0.0]);
         assert_eq!(decode(&[2, 1], ElementType::F32, floats).unwrap(), [2, 0]);
         let hot = Values::Int(vec![0, 0, 1, 1, 0, 0]);
@@ -216,7 +237,10 @@ mod tests {
     #[test]
     fn names_are_looked_up_and_typos_explained() {
         let names = ["cat".to_owned(), "dog".to_owned()];
-        let decoder = LabelDecoder::new(Some(&names));
+        let decoder = LabelDecoder::new(Some(&names), Some("none"));
+        let none = AnyArray::vector(ElementType::Text, texts(&["none", "cat"]));
+        let decoded = decoder.decode(Path::new("f"), none, 0).unwrap();
+        assert_eq!(decoded, [IGNORED, 0]);
         let array = |v: &[&str]| AnyArray::vector(ElementType::Text, texts(v));
         let path = Path::new("f");
         assert_eq!(
@@ -242,7 +266,7 @@ mod tests {
     #[test]
     fn names_that_are_numbers_are_looked_up_as_such() {
         let names = ["20".to_owned(), "10".to_owned()];
-        let decoder = LabelDecoder::new(Some(&names));
+        let decoder = LabelDecoder::new(Some(&names), None);
         let path = Path::new("f");
         let forms = [
             Values::Int(vec![10, 20]),

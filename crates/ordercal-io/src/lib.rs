@@ -4,9 +4,14 @@
 //! |---|---|---|
 //! | `.npy` | one array; labels are in a second file | yes |
 //! | `.npz`, `.safetensors` | arrays `logits`, `labels`, or `SPLIT_logits`, `SPLIT_labels`, … | yes |
-//! | `.csv`, `.csv.gz` | columns `label`, `logit_0`, `logit_1`, … | yes |
-//! | `.parquet`, `.arrow`, `.feather`, `.ipc` | the same columns, or a list column `logits` | yes |
+//! | `.csv`, `.tsv` | columns `label`, `logit_0`, `logit_1`, … | yes |
+//! | `.jsonl`, `.ndjson` | objects with the same keys, or a list `logits` | yes |
+//! | `.parquet`, `.arrow`, `.arrows`, `.feather`, `.ipc` | the same columns, or a list column `logits` | yes |
 //! | `.p`, `.pkl`, `.pickle` | numpy arrays in tuples, lists and dicts; nothing is executed | no |
+//! | `.pt`, `.pth` | tensors that PyTorch saved; nothing is executed | no |
+//!
+//! Each of them may be compressed (`.gz`, `.zst`), and may come through a pipe ([`STDIN`]). Where names do not tell
+//! what columns and arrays are, [`ColumnChoice`] does. One column of scores is that of the second of two classes.
 //!
 //! Instead of `logits` there may be `probs` or `log_probs`. What the scores are is said by such a name or by the
 //! caller, never guessed from the values.
@@ -48,18 +53,22 @@ mod batch_writer;
 #[cfg(feature = "parquet")]
 mod batches;
 mod bundle;
+mod choice;
 mod columns;
 mod csv;
 mod data_ref;
 mod error;
 mod formats;
+mod ids;
 mod inspect;
+mod jsonl;
 mod labels;
 mod loaded;
 mod model_file;
 mod nearest;
 mod npy;
 mod npz;
+mod packing;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod pickle;
@@ -67,17 +76,22 @@ mod reader;
 mod row_chunk;
 mod row_source;
 mod safetensors;
+mod spool;
 mod stored_zip;
+mod torch;
 mod writer;
 
 pub use atomic::{AtomicFile, discard_pending, write_atomically};
+pub use choice::ColumnChoice;
 pub use data_ref::DataRef;
 pub use error::{Error, Result};
 pub use formats::{Format, readable_endings, writable_endings};
+pub use ids::{IdType, IdValues};
 pub use inspect::{Contents, SetInfo, inspect};
 pub use loaded::{LoadedData, load, load_pair};
 pub use model_file::{ClassType, FORMAT_VERSION, SavedModel};
 pub use nearest::nearest;
 pub use reader::{LabelNeed, ReadOptions, RowReader};
 pub use row_chunk::{RowChunk, ScoreMatrix};
+pub use spool::{STDIN, STDOUT};
 pub use writer::{OutputSpec, OutputType, ScoreWriter};

@@ -13,7 +13,7 @@ use std::path::Path;
 use ::safetensors::SafeTensors;
 use ::safetensors::tensor::{Dtype, TensorView};
 use ordercal::models::{ModelParts, TensorValues};
-use ordercal::{Fingerprint, FitReport, Method, Model, ScoreKind};
+use ordercal::{Fingerprint, FitReport, Method, Model, ScoreKind, Scores};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -212,7 +212,7 @@ impl SavedModel {
             Error::Malformed { path, .. } => Error::NotAModel { path },
             error => error,
         })?;
-        let bytes = std::fs::read(path).map_err(|e| Error::io(path, "read", e))?;
+        let bytes = crate::data_ref::read_all(path)?;
         Self::from_bytes(&bytes, path)
     }
 
@@ -275,6 +275,11 @@ impl SavedModel {
             tensors: arrays,
         };
         let model = Model::from_parts(parts).map_err(|e| damaged(e.to_string()))?;
+        if !gives_numbers(&model) {
+            return Err(damaged(
+                "its parameters give results that are no numbers; fit it again".to_owned(),
+            ));
+        }
         if get("classes")? != &model.classes().to_string() {
             return Err(damaged(
                 "its parts are for different numbers of classes".to_owned(),
@@ -312,6 +317,26 @@ impl SavedModel {
             kind,
         })
     }
+}
+
+/// Logits of ordinary scores are nowhere near the limit of 32-bit floats; NaN is not below it either.
+const LARGEST_LOGIT: f64 = 1e30;
+
+/// Whether a model gives usable logits for ordinary scores: equal ones, spread ones, and a certain one.
+fn gives_numbers(model: &Model) -> bool {
+    let classes = model.classes();
+    let spread = |k: usize| 40.0 * k as f32 / classes.max(2) as f32 - 20.0;
+    let mut rows = vec![0.0_f32; classes];
+    rows.extend((0..classes).map(spread));
+    rows.extend((0..classes).map(|k| if k + 1 == classes { 30.0 } else { -1.0 }));
+    let Ok(rows) = ndarray::Array2::from_shape_vec((3, classes), rows) else {
+        return false;
+    };
+    let Ok(scores) = Scores::new(ScoreKind::Logits, rows.view()) else {
+        return false;
+    };
+    let logits = model.apply::<f64>(&scores, ScoreKind::Logits);
+    logits.is_ok_and(|logits| logits.iter().all(|v| v.abs() < LARGEST_LOGIT))
 }
 
 /// Where the digits of the checksum begin, in the header. What is inside a JSON string has its quotes escaped, so

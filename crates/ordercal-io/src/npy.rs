@@ -11,13 +11,14 @@ use crate::array::ElementType;
 use crate::array_reader::{ArrayReader, Layout};
 use crate::data_ref;
 use crate::error::{Error, Result, clean};
-use crate::formats::{Codec, Format, Reading, Writing};
+use crate::formats::{Codec, Format, OutputLayout, Reading, Writing};
 use crate::writer::{EncodedSink, OutputSpec, little_endian, write_bytes};
 
 pub(crate) const CODEC: Codec = Codec {
     read: Reading::Array(|path| Ok(Box::new(Npy::open(path)?))),
     write: Some(Writing {
         needs_row_count: true,
+        layout: OutputLayout::Array,
         create: |mut file, spec| {
             write_bytes(&mut file, &header(spec))?;
             Ok(EncodedSink::boxed(file, little_endian))
@@ -28,6 +29,8 @@ pub(crate) const CODEC: Codec = Codec {
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// numpy writes headers of 118 bytes and refuses to read more than 10,000.
 const LONGEST_HEADER: usize = 1 << 16;
+/// Text that pads every value to more characters than this would take too much memory.
+const LONGEST_TEXT: u32 = 1 << 14;
 
 /// A header that was read.
 pub(crate) struct Header {
@@ -144,10 +147,13 @@ pub(crate) fn parse_descr(descr: &str) -> Result<(ElementType, bool), Unreadable
         "f2" => ElementType::F16,
         "f4" => ElementType::F32,
         "f8" => ElementType::F64,
+        // numpy has no name for the brain floats of ml_dtypes, which saves them as two bytes of any kind.
+        "V2" => ElementType::Bf16,
         _ if code.starts_with('O') => return Err(UnreadableType::Object),
         _ => {
             let length = code.get(1..).and_then(|n| n.parse::<u32>().ok());
-            let length = length.filter(|&n| n > 0).ok_or_else(other)? as usize;
+            let length = length.filter(|&n| n > 0 && n <= LONGEST_TEXT);
+            let length = length.ok_or_else(other)? as usize;
             match code.as_bytes()[0] {
                 b'U' => ElementType::Unicode(length),
                 b'S' | b'a' => ElementType::Bytes(length),
@@ -411,13 +417,14 @@ mod tests {
         assert_eq!(parse_descr("<f4").unwrap(), (ElementType::F32, false));
         assert_eq!(parse_descr(">i2").unwrap(), (ElementType::I16, true));
         assert_eq!(parse_descr("|b1").unwrap(), (ElementType::Bool, false));
+        assert_eq!(parse_descr("|V2").unwrap(), (ElementType::Bf16, false));
         assert_eq!(
             parse_descr("<U5").unwrap(),
             (ElementType::Unicode(5), false)
         );
         assert_eq!(parse_descr("|S3").unwrap(), (ElementType::Bytes(3), false));
         assert_eq!(parse_descr("|O"), Err(UnreadableType::Object));
-        for name in ["", "<", "<c8", "<f16", "<M8[ns]", "<U0", "|V2", "é"] {
+        for name in ["", "<", "<c8", "<f16", "<M8[ns]", "<U0", "|V4", "é"] {
             assert!(
                 matches!(parse_descr(name), Err(UnreadableType::Other(_))),
                 "{name}"

@@ -13,7 +13,7 @@ use crate::array_reader::{ArrayReader, Layout};
 use crate::atomic::AtomicFile;
 use crate::data_ref;
 use crate::error::{Error, Result, clean};
-use crate::formats::{Codec, Format, Reading, Writing};
+use crate::formats::{Codec, Format, OutputLayout, Reading, Writing};
 use crate::npy::{self, Header};
 use crate::stored_zip::StoredZip;
 use crate::writer::{EncodedSink, OutputSpec, ScoreSink, little_endian, write_bytes};
@@ -22,6 +22,7 @@ pub(crate) const CODEC: Codec = Codec {
     read: Reading::Archive(|path| Ok(Box::new(Npz::open(path)?))),
     write: Some(Writing {
         needs_row_count: true,
+        layout: OutputLayout::Array,
         create,
     }),
 };

@@ -12,7 +12,7 @@ use crate::batches::{self, Batches, column_names, guarded};
 use crate::columns;
 use crate::data_ref::{self, DataRef};
 use crate::error::{Error, Result};
-use crate::formats::{Codec, Format, Reading, Writing};
+use crate::formats::{Codec, Format, OutputLayout, Reading, Writing};
 use crate::reader::ReadOptions;
 use crate::row_source::Opened;
 
@@ -23,11 +23,20 @@ pub(crate) const CODEC: Codec = Codec {
     },
     write: Some(Writing {
         needs_row_count: false,
+        layout: OutputLayout::Table,
         create: |file, spec| batch_writer::create(file, Format::Parquet, spec),
     }),
 };
 
+/// Rows in a batch, and values, which lists may have millions of in a row.
 const BATCH_ROWS: usize = 8192;
+const BATCH_VALUES: usize = 1 << 22;
+
+/// A file may hold this many values in any case, …
+const FEW_VALUES: u64 = 1 << 24;
+
+/// … and above that this many for each of its bytes. Only runs of one value take less than an eighth of a byte.
+const VALUES_PER_BYTE: u64 = 64;
 
 type Builder = ParquetRecordBatchReaderBuilder<std::fs::File>;
 
@@ -51,12 +60,32 @@ fn builder(path: &Path) -> Result<Builder> {
 }
 
 fn project(path: &Path, builder: Builder, columns: Vec<usize>) -> Result<(SchemaRef, Batches)> {
-    let metadata = builder.schema().metadata().clone();
+    let schema_metadata = builder.schema().metadata().clone();
     let mask = ProjectionMask::roots(builder.parquet_schema(), columns);
-    let builder = builder.with_projection(mask).with_batch_size(BATCH_ROWS);
+    let metadata = builder.metadata();
+    let (mut rows, mut values, mut bytes) = (0_u64, 0_u64, 0_u64);
+    for group in metadata.row_groups() {
+        rows = rows.saturating_add(group.num_rows().max(0) as u64);
+        for (leaf, column) in group.columns().iter().enumerate() {
+            if mask.leaf_included(leaf) {
+                values = values.saturating_add(column.num_values().max(0) as u64);
+                bytes = bytes.saturating_add(column.compressed_size().max(0) as u64);
+            }
+        }
+    }
+    if values > FEW_VALUES.saturating_add(bytes.saturating_mul(VALUES_PER_BYTE)) {
+        let message = format!(
+            "it claims {values} values in {bytes} bytes, more than {VALUES_PER_BYTE} for each byte; if that is meant, \
+             write it again without compression"
+        );
+        return Err(Error::damaged(path, Format::Parquet, &message));
+    }
+    let per_row = usize::try_from(values / rows.max(1)).unwrap_or(usize::MAX);
+    let batch = (BATCH_VALUES / per_row.max(1)).clamp(1, BATCH_ROWS);
+    let builder = builder.with_projection(mask).with_batch_size(batch);
     let reader = guarded(path, Format::Parquet, || builder.build())?;
     let schema = arrow_array::RecordBatchReader::schema(&reader);
-    let schema = schema.as_ref().clone().with_metadata(metadata);
+    let schema = schema.as_ref().clone().with_metadata(schema_metadata);
     Ok((schema.into(), Box::new(reader)))
 }
 
@@ -64,8 +93,7 @@ fn project(path: &Path, builder: Builder, columns: Vec<usize>) -> Result<(Schema
 fn open(data: &DataRef, options: &ReadOptions) -> Result<Opened> {
     let path = data.path();
     let builder = builder(path)?;
-    let names = column_names(builder.schema());
-    let columns = columns::find(data, &names, true, options)?;
+    let columns = batches::find_columns(data, options, builder.schema())?;
     let rows = builder.metadata().file_metadata().num_rows();
     let rows = usize::try_from(rows).ok();
     let (schema, batches) = project(path, builder, columns.columns())?;
@@ -77,10 +105,11 @@ fn open(data: &DataRef, options: &ReadOptions) -> Result<Opened> {
     })
 }
 
-/// Reads the only column, or the one named `label`.
-fn read_labels(path: &Path) -> Result<AnyArray> {
+/// Reads the labels of a table that holds nothing else of use.
+fn read_labels(path: &Path, options: &ReadOptions) -> Result<AnyArray> {
     let builder = builder(path)?;
-    let column = columns::label_column(path, &column_names(builder.schema()))?;
+    let chosen = options.columns.label.as_ref();
+    let column = columns::label_column(path, &column_names(builder.schema()), chosen)?;
     let (schema, batches) = project(path, builder, vec![column])?;
-    batches::read_labels(path, Format::Parquet, &schema, batches)
+    batches::read_labels(path, Format::Parquet, &schema, batches, chosen)
 }

@@ -1,4 +1,4 @@
-//! Pickled numpy arrays in tuples, lists and dicts, read without executing anything.
+//! Pickled numpy arrays, and tensors of PyTorch, in tuples, lists and dicts, read without executing anything.
 //!
 //! A pickle is a program for a small stack machine, and in Python it can call any function. Here it can build
 //! numbers, text, containers and, by the constructors in `numpy.rs`, numpy arrays; anything else is refused.
@@ -7,7 +7,11 @@
 
 mod machine;
 mod numpy;
+mod torch;
 
+pub(crate) use self::torch::StorageBytes;
+
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use self::machine::{Id, Machine, Node};
@@ -32,18 +36,37 @@ pub(crate) struct Pickle {
     machine: Machine,
     entries: Vec<Entry>,
     nodes: Vec<Id>,
+    /// The values of the tensors of PyTorch.
+    storages: BTreeMap<String, StorageBytes>,
 }
 
 impl Pickle {
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let bytes = data_ref::read_all(path)?;
-        let mut machine = Machine::new(path, bytes);
+        Self::run(path, Machine::new(path, bytes), BTreeMap::new())
+    }
+
+    /// A pickle of PyTorch, whose tensors are in storages elsewhere in the file.
+    pub(crate) fn with_storages(
+        path: &Path,
+        bytes: Vec<u8>,
+        storages: BTreeMap<String, StorageBytes>,
+    ) -> Result<Self> {
+        Self::run(path, Machine::new(path, bytes).with_tensors(), storages)
+    }
+
+    fn run(
+        path: &Path,
+        mut machine: Machine,
+        storages: BTreeMap<String, StorageBytes>,
+    ) -> Result<Self> {
         let root = machine.run()?;
         let mut pickle = Self {
             path: path.to_path_buf(),
             machine,
             entries: Vec::new(),
             nodes: Vec::new(),
+            storages,
         };
         // A value that is shared is visited once per reference; the budget bounds their number.
         let mut budget = pickle.machine.len() * 4 + 1024;
@@ -121,6 +144,7 @@ impl Pickle {
     ) -> Option<(Result<ElementType, UnreadableType>, Vec<usize>)> {
         let items = match self.machine.node(id) {
             Node::Array(array) => return Some((array.dtype(), array.shape.clone())),
+            Node::Tensor(tensor) => return Some((Ok(tensor.dtype), tensor.shape.clone())),
             Node::Tuple(items) | Node::List(items) => items,
             _ => return None,
         };
@@ -151,7 +175,7 @@ impl Pickle {
         let type_of = |&id: &Id| match self.machine.node(id) {
             Node::Int(_) | Node::Bool(_) => Some(ElementType::I64),
             Node::Float(_) => Some(ElementType::F64),
-            Node::Text(_) => Some(ElementType::Text),
+            Node::Text(_) | Node::OwnedText(_) => Some(ElementType::Text),
             _ => None,
         };
         let mut types = items.iter().map(type_of);
@@ -175,6 +199,9 @@ impl Pickle {
     fn build(&self, entry: &Entry, id: Id) -> Result<AnyArray> {
         let items = match self.machine.node(id) {
             Node::Array(array) => return numpy::build(&self.machine, array, &entry.name),
+            Node::Tensor(tensor) => {
+                return torch::build(&self.path, &entry.name, tensor, &self.storages);
+            }
             Node::Tuple(items) | Node::List(items) => items,
             _ => unreachable!("an entry is an array or a list"),
         };

@@ -5,9 +5,12 @@ use std::path::{Path, PathBuf};
 
 use ordercal::{ScoreKind, match_class_names};
 
+use crate::choice::ColumnChoice;
 use crate::columns;
 use crate::data_ref::DataRef;
 use crate::error::{Error, Result, clean};
+use crate::formats::Format;
+use crate::ids::{IdType, IdValues};
 use crate::labels::{self, LabelDecoder};
 use crate::row_chunk::{RowChunk, ScoreMatrix};
 use crate::row_source::{self, Opened, RawRows, RowSource};
@@ -46,6 +49,12 @@ pub struct ReadOptions {
     pub class_names: Option<Vec<String>>,
     /// The most rows in a chunk; by default about 4 MB.
     pub chunk_rows: Option<usize>,
+    /// The format of files whose ending does not tell it.
+    pub format: Option<Format>,
+    /// Which columns are what, where their names do not tell it.
+    pub columns: ColumnChoice,
+    /// Rows with this label, a number or a name, are left out.
+    pub ignored_label: Option<String>,
 }
 
 impl ReadOptions {
@@ -62,6 +71,30 @@ impl ReadOptions {
     #[must_use]
     pub fn with_labels(self, labels: LabelNeed) -> Self {
         Self { labels, ..self }
+    }
+
+    /// Gives the format of files whose ending does not tell it.
+    #[must_use]
+    pub fn with_format(self, format: impl Into<Option<Format>>) -> Self {
+        Self {
+            format: format.into(),
+            ..self
+        }
+    }
+
+    /// Says which columns are what.
+    #[must_use]
+    pub fn with_columns(self, columns: ColumnChoice) -> Self {
+        Self { columns, ..self }
+    }
+
+    /// Leaves out the rows with a label.
+    #[must_use]
+    pub fn with_ignored_label(self, label: impl Into<Option<String>>) -> Self {
+        Self {
+            ignored_label: label.into(),
+            ..self
+        }
     }
 
     /// Sets the most rows in a chunk.
@@ -125,6 +158,7 @@ pub struct RowReader {
     matched: Option<MatchedClasses>,
     split: Option<String>,
     ignored: Vec<String>,
+    ids: Vec<(String, IdType)>,
     decoder: LabelDecoder,
     chunk_rows: usize,
     next_row: usize,
@@ -142,7 +176,7 @@ struct MatchedClasses {
 
 /// About 4 MB of 32-bit floats.
 fn default_chunk_rows(classes: usize) -> usize {
-    ((1 << 20) / classes.max(1)).clamp(64, 1 << 16)
+    ((1 << 20) / classes.max(1)).clamp(8, 1 << 16)
 }
 
 impl RowReader {
@@ -177,8 +211,9 @@ impl RowReader {
             matched: None,
             split: opened.split,
             ignored: opened.ignored,
+            ids: opened.ids,
             source: opened.source,
-            decoder: LabelDecoder::new(None),
+            decoder: LabelDecoder::new(None, None),
             chunk_rows: options
                 .chunk_rows
                 .unwrap_or_else(|| default_chunk_rows(opened.classes)),
@@ -208,7 +243,8 @@ impl RowReader {
             }
             check_distinct(reader.path(), names)?;
         }
-        reader.decoder = LabelDecoder::new(names.as_deref());
+        let ignored = reader.options.ignored_label.as_deref();
+        reader.decoder = LabelDecoder::new(names.as_deref(), ignored);
         reader.columns = names;
         Ok(reader)
     }
@@ -231,7 +267,8 @@ impl RowReader {
             }));
         }
         let Some(names) = &self.columns else {
-            self.decoder = LabelDecoder::new(Some(known));
+            let ignored = self.options.ignored_label.as_deref();
+            self.decoder = LabelDecoder::new(Some(known), ignored);
             self.columns = Some(known.to_vec());
             return Ok(());
         };
@@ -319,6 +356,11 @@ impl RowReader {
         self.split.as_deref()
     }
 
+    /// The names and types of the columns that are handed through.
+    pub fn ids(&self) -> &[(String, IdType)] {
+        &self.ids
+    }
+
     fn decode(&mut self, rows: RawRows) -> Result<RowChunk> {
         let first_row = self.next_row;
         self.next_row += rows.scores.rows();
@@ -335,7 +377,7 @@ impl RowReader {
                 *label = matched.classes.get(column).copied().unwrap_or(*label);
             }
         }
-        Ok(RowChunk {
+        let chunk = RowChunk {
             path: self.path().to_path_buf(),
             labels_path: self.labels_path().to_path_buf(),
             split: self.split.clone(),
@@ -344,6 +386,12 @@ impl RowReader {
             scores: ScoreMatrix::from_array(scores),
             labels,
             weights: rows.weights.map(|w| labels::to_f64(&w.values)),
+            ids: rows.ids.into_iter().map(IdValues::from_array).collect(),
+            kept: None,
+        };
+        Ok(match self.options.ignored_label {
+            Some(_) => chunk.without_ignored(),
+            None => chunk,
         })
     }
 
@@ -359,7 +407,11 @@ impl RowReader {
         while let Some(more) = self.source.next_rows(usize::MAX)? {
             all.append(more);
         }
-        self.decode(all)
+        let chunk = self.decode(all)?;
+        match chunk.is_empty() {
+            false => Ok(chunk),
+            true => Err(chunk.locate(ordercal::Error::NoRows)),
+        }
     }
 }
 
@@ -371,10 +423,15 @@ impl Iterator for RowReader {
         if self.failed {
             return None;
         }
-        let rows = self.source.next_rows(self.chunk_rows).transpose()?;
-        let chunk = rows.and_then(|rows| self.decode(rows));
-        self.failed = chunk.is_err();
-        Some(chunk)
+        loop {
+            let rows = self.source.next_rows(self.chunk_rows).transpose()?;
+            let chunk = rows.and_then(|rows| self.decode(rows));
+            self.failed = chunk.is_err();
+            // All of its labels may be ones to ignore.
+            if !chunk.as_ref().is_ok_and(RowChunk::is_empty) {
+                return Some(chunk);
+            }
+        }
     }
 }
 
@@ -399,9 +456,11 @@ fn open_origin(origin: &Origin, options: &ReadOptions) -> Result<Opened> {
 
 /// Opens scores in one file and labels in another.
 fn open_pair(scores: &Path, labels: &Path, options: &ReadOptions) -> Result<Opened> {
-    let alone = options.clone().with_labels(LabelNeed::Ignored);
+    let mut alone = options.clone().with_labels(LabelNeed::Ignored);
+    // That one is in the other file.
+    alone.columns.label = None;
     let opened = row_source::open(&DataRef::parse(scores), &alone)?;
-    let reader = row_source::open_labels(labels)?;
+    let reader = row_source::open_labels(labels, options)?;
     let rows = opened
         .rows
         .or_else(|| reader.shape().first().copied())

@@ -8,6 +8,8 @@ use ordercal::{Dataset, ScoreArray, ScoreKind, Scores};
 
 use crate::array::{AnyArray, Values};
 use crate::error::{Error, Result};
+use crate::ids::IdValues;
+use crate::labels::IGNORED;
 
 /// A matrix of scores in the type of the file.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,7 +65,22 @@ impl ScoreMatrix {
             Values::Bf16(v) => Self::Bf16(Array2::from_shape_vec(dim, v).expect(fits)),
             Values::F32(v) => Self::F32(Array2::from_shape_vec(dim, v).expect(fits)),
             Values::F64(v) => Self::F64(Array2::from_shape_vec(dim, v).expect(fits)),
-            Values::Int(_) | Values::Text(_) => unreachable!("scores were checked to be floats"),
+            Values::Int(v) => {
+                let v = v.into_iter().map(|v| v as f64).collect();
+                Self::F64(Array2::from_shape_vec(dim, v).expect(fits))
+            }
+            Values::Text(_) => unreachable!("scores were checked to be numbers"),
+        }
+    }
+
+    /// Some of the rows.
+    fn keep(&self, rows: &[usize]) -> Self {
+        let axis = ndarray::Axis(0);
+        match self {
+            Self::F16(m) => Self::F16(m.select(axis, rows)),
+            Self::Bf16(m) => Self::Bf16(m.select(axis, rows)),
+            Self::F32(m) => Self::F32(m.select(axis, rows)),
+            Self::F64(m) => Self::F64(m.select(axis, rows)),
         }
     }
 }
@@ -86,6 +103,10 @@ pub struct RowChunk {
     pub labels: Option<Vec<i64>>,
     /// The weights, unchecked: one per row if there are any.
     pub weights: Option<Vec<f64>>,
+    /// The columns that are handed through.
+    pub ids: Vec<IdValues>,
+    /// Where each row was before rows were left out, counted from `first_row`; `None` if none were.
+    pub(crate) kept: Option<Vec<usize>>,
 }
 
 impl RowChunk {
@@ -107,6 +128,27 @@ impl RowChunk {
     /// K, the number of classes.
     pub fn classes(&self) -> usize {
         self.scores.dim().1
+    }
+
+    /// The same without the rows whose label is to be ignored.
+    pub(crate) fn without_ignored(self) -> Self {
+        let Some(labels) = &self.labels else {
+            return self;
+        };
+        let kept: Vec<usize> = (0..labels.len())
+            .filter(|&r| labels[r] != IGNORED)
+            .collect();
+        if kept.len() == labels.len() {
+            return self;
+        }
+        Self {
+            scores: self.scores.keep(&kept),
+            labels: Some(kept.iter().map(|&row| labels[row]).collect()),
+            weights: (self.weights.as_ref()).map(|all| kept.iter().map(|&row| all[row]).collect()),
+            ids: self.ids.iter().map(|ids| ids.keep(&kept)).collect(),
+            kept: Some(kept),
+            ..self
+        }
     }
 
     /// The scores, checked.
@@ -151,7 +193,10 @@ impl RowChunk {
         Error::Data {
             path: path.clone(),
             split: self.split.clone(),
-            source: error.offset_rows(self.first_row),
+            source: error.map_row(|row| {
+                let kept = self.kept.as_ref().and_then(|kept| kept.get(row));
+                self.first_row + kept.copied().unwrap_or(row)
+            }),
         }
     }
 }

@@ -5,12 +5,14 @@ use std::path::Path;
 use ordercal::ScoreKind;
 
 use crate::archive::{Archive, list};
-use crate::array::{AnyArray, Values};
+use crate::array::{AnyArray, ElementType, Values};
 use crate::array_reader::ArrayReader;
 use crate::bundle;
 use crate::data_ref::DataRef;
 use crate::error::{Error, Result};
 use crate::formats::{Format, Reading};
+use crate::ids::IdType;
+use crate::labels::to_f64;
 use crate::reader::{LabelNeed, ReadOptions};
 
 /// Rows as they are in the file; labels are not decoded yet.
@@ -20,6 +22,7 @@ pub(crate) struct RawRows {
     pub(crate) scores: AnyArray,
     pub(crate) labels: Option<AnyArray>,
     pub(crate) weights: Option<AnyArray>,
+    pub(crate) ids: Vec<AnyArray>,
 }
 
 impl RawRows {
@@ -33,6 +36,9 @@ impl RawRows {
             if let (Some(array), Some(more)) = (array, more) {
                 array.append(more);
             }
+        }
+        for (array, more) in self.ids.iter_mut().zip(more.ids) {
+            array.append(more);
         }
     }
 }
@@ -54,15 +60,74 @@ pub(crate) struct Opened {
     pub(crate) split: Option<String>,
     /// What is not read although its name looks like labels or weights.
     pub(crate) ignored: Vec<String>,
+    /// What is handed through.
+    pub(crate) ids: Vec<(String, IdType)>,
 }
 
 /// Opens the data by the file's ending.
 pub(crate) fn open(data: &DataRef, options: &ReadOptions) -> Result<Opened> {
     let path = data.path();
-    match Format::of(path)?.codec().read {
+    let format = Format::find(path, options.format)?;
+    let reading = &format.codec().read;
+    if !options.columns.ids.is_empty() && !matches!(reading, Reading::Table { .. }) {
+        return Err(Error::NotATable {
+            path: path.to_path_buf(),
+            format,
+        });
+    }
+    let opened = match reading {
         Reading::Array(open) => open_array(data, options, &*open(path)?),
         Reading::Archive(open) => open_archive(data, options, &*open(path)?),
         Reading::Table { open, .. } => open(data, options),
+    }?;
+    Ok(if opened.classes == 1 {
+        BinarySource::wrap(opened)
+    } else {
+        opened
+    })
+}
+
+/// Rows with a single score, that of the second of two classes, as rows of two scores.
+struct BinarySource {
+    single: Box<dyn RowSource>,
+    kind: ScoreKind,
+}
+
+impl BinarySource {
+    fn wrap(opened: Opened) -> Opened {
+        Opened {
+            classes: 2,
+            source: Box::new(Self {
+                single: opened.source,
+                kind: opened.kind,
+            }),
+            ..opened
+        }
+    }
+}
+
+impl RowSource for BinarySource {
+    fn next_rows(&mut self, max: usize) -> Result<Option<RawRows>> {
+        let Some(rows) = self.single.next_rows(max)? else {
+            return Ok(None);
+        };
+        let other = |score: f64| match self.kind {
+            ScoreKind::Logits => 0.0,
+            ScoreKind::Probs => 1.0 - score,
+            // ln(1 − p) from ln p; below −ln 2 the other form would cancel.
+            ScoreKind::LogProbs if score > -std::f64::consts::LN_2 => (-score.exp_m1()).ln(),
+            ScoreKind::LogProbs => (-score.exp()).ln_1p(),
+        };
+        let scores = to_f64(&rows.scores.values);
+        let pairs: Vec<f64> = scores.into_iter().flat_map(|s| [other(s), s]).collect();
+        Ok(Some(RawRows {
+            scores: AnyArray {
+                shape: vec![pairs.len() / 2, 2],
+                dtype: ElementType::F64,
+                values: Values::F64(pairs),
+            },
+            ..rows
+        }))
     }
 }
 
@@ -92,42 +157,45 @@ fn open_array(data: &DataRef, options: &ReadOptions, file: &dyn Archive) -> Resu
 
 fn open_archive(data: &DataRef, options: &ReadOptions, file: &dyn Archive) -> Result<Opened> {
     let path = data.path();
-    let pick = bundle::pick(
-        path,
-        file.entries(),
-        data.split(),
-        options.kind,
-        options.labels,
-    )?;
+    let pick = bundle::pick(path, file.entries(), data.split(), options)?;
     let reader = |index: Option<usize>| match index {
         Some(index) if options.labels != LabelNeed::Ignored => file.reader(index).map(Some),
         _ => Ok(None),
     };
     let class_names = match pick.set.class_names {
-        Some(index) => read_names(file.reader(index)?)?,
-        None => file.class_names(),
+        Some(index) => Some(file.reader(index)?),
+        None => None,
     };
     let opened = open_arrays(ArraySource {
         scores: file.reader(pick.scores)?,
-        labels: reader(pick.set.labels)?,
+        labels: reader(pick.labels)?,
         weights: reader(pick.set.weights)?,
     })?;
+    let class_names = match class_names {
+        Some(names) => read_names(names, opened.classes.max(2))?,
+        None => file.class_names(),
+    };
     Ok(Opened {
         kind: pick.kind,
         class_names,
-        ignored: if options.labels == LabelNeed::Ignored {
-            Vec::new()
-        } else {
-            bundle::ignored(file.entries(), &pick)
-        },
+        ignored: bundle::ignored(file.entries(), &pick, options),
         split: pick.set.split,
         ..opened
     })
 }
 
-/// Class names: text, or integers, which are names unless they just number the columns.
-fn read_names(mut reader: ArrayReader) -> Result<Option<Vec<String>>> {
+/// Reads the names of the classes, as many as there are classes: text, or integers, which are names unless they just
+/// number the columns.
+fn read_names(mut reader: ArrayReader, classes: usize) -> Result<Option<Vec<String>>> {
     let path = reader.path().to_path_buf();
+    let found = reader.shape().iter().product();
+    if found != classes {
+        return Err(Error::ClassNameCount {
+            path,
+            found,
+            classes,
+        });
+    }
     let array = reader.read(usize::MAX)?;
     match array.values {
         Values::Text(names) => Ok(Some(names)),
@@ -145,22 +213,31 @@ fn read_names(mut reader: ArrayReader) -> Result<Option<Vec<String>>> {
 /// Checks the types and shapes of arrays before they are read.
 pub(crate) fn open_arrays(arrays: ArraySource) -> Result<Opened> {
     let scores = &arrays.scores;
-    let &[rows, classes] = scores.shape() else {
-        return Err(wrong_shape(
-            scores,
-            "scores are a matrix, one row per example, one column per class".into(),
-        ));
+    let (rows, classes) = match *scores.shape() {
+        [rows, classes] => (rows, classes),
+        [rows] => (rows, 1),
+        _ => {
+            return Err(wrong_shape(
+                scores,
+                "scores are a matrix, one row per example, one column per class".into(),
+            ));
+        }
     };
-    if !scores.dtype().is_float() {
+    let dtype = scores.dtype();
+    // Integers in one column are rather labels.
+    if dtype.is_text() || (classes == 1 && !dtype.is_float()) {
         return Err(Error::WrongDtype {
             path: scores.path().to_path_buf(),
             array: scores.name().to_owned(),
-            found: scores.dtype().to_string(),
-            expected: "scores are floats: convert them with .astype(\"float32\")",
+            found: dtype.to_string(),
+            expected: match dtype.is_text() {
+                true => "scores are numbers",
+                false => "the scores of two classes in one column are floats",
+            },
         });
     }
     if let Some(labels) = &arrays.labels {
-        check_labels(labels, rows, classes)?;
+        check_labels(labels, rows, classes.max(2))?;
     }
     if let Some(weights) = &arrays.weights {
         check_weights(weights, rows)?;
@@ -173,6 +250,7 @@ pub(crate) fn open_arrays(arrays: ArraySource) -> Result<Opened> {
         class_names: None,
         split: None,
         ignored: Vec::new(),
+        ids: Vec::new(),
         source: Box::new(arrays),
     })
 }
@@ -249,6 +327,7 @@ impl RowSource for ArraySource {
             scores,
             labels: read(&mut self.labels)?,
             weights: read(&mut self.weights)?,
+            ids: Vec::new(),
         }))
     }
 }
@@ -298,25 +377,23 @@ impl RowSource for PairedSource {
     }
 }
 
-/// Opens a file of labels: its only array, or the one named `labels`; for a table, its only column, or `label`.
-pub(crate) fn open_labels(path: &Path) -> Result<ArrayReader> {
-    let archive = match Format::of(path)?.codec().read {
+/// Opens a file of labels: its only array or column, the chosen one, or one with a usual name.
+pub(crate) fn open_labels(path: &Path, options: &ReadOptions) -> Result<ArrayReader> {
+    let archive = match Format::find(path, options.format)?.codec().read {
         Reading::Array(open) | Reading::Archive(open) => open(path)?,
         Reading::Table { labels, .. } => {
-            return Ok(ArrayReader::memory(path, "label", labels(path)?));
+            return Ok(ArrayReader::memory(path, "label", labels(path, options)?));
         }
     };
     let entries = archive.entries();
-    let index = match entries {
-        [_] => 0,
-        several => several
-            .iter()
-            .position(|e| e.name == "labels")
-            .ok_or_else(|| Error::NoLabels {
-                path: path.to_path_buf(),
-                expected: "one array, or one named `labels`".into(),
-                present: list(several.iter().map(|e| e.describe())),
-            })?,
+    let index = match (&options.columns.label, entries) {
+        (Some(name), _) => bundle::named(path, entries, name)?,
+        (None, [_]) => 0,
+        (None, several) => bundle::label_alone(path, several)?.ok_or_else(|| Error::NoLabels {
+            path: path.to_path_buf(),
+            expected: "one array, one named `labels`, or --label-column".into(),
+            present: list(several.iter().map(|e| e.describe())),
+        })?,
     };
     archive.reader(index)
 }

@@ -10,13 +10,14 @@ use crate::array::ElementType;
 use crate::array_reader::{ArrayReader, Layout};
 use crate::data_ref;
 use crate::error::{Error, Result, clean};
-use crate::formats::{Codec, Format, Reading, Writing};
+use crate::formats::{Codec, Format, OutputLayout, Reading, Writing};
 use crate::writer::{EncodedSink, OutputSpec, little_endian, write_bytes};
 
 pub(crate) const CODEC: Codec = Codec {
     read: Reading::Archive(|path| Ok(Box::new(Safetensors::open(path)?))),
     write: Some(Writing {
         needs_row_count: true,
+        layout: OutputLayout::Array,
         create: |mut file, spec| {
             write_bytes(&mut file, &header(spec))?;
             Ok(EncodedSink::boxed(file, little_endian))

@@ -3,13 +3,13 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use flate2::write::GzEncoder;
 use ndarray::ArrayView2;
 use ordercal::ScoreKind;
 
 use crate::atomic::AtomicFile;
 use crate::error::{Error, Result, clean};
-use crate::formats::Format;
+use crate::formats::{Format, OutputLayout};
+use crate::ids::{IdType, IdValues};
 use crate::stored_zip::StoredZip;
 
 /// The type of floats in a file that is written.
@@ -51,8 +51,12 @@ pub struct OutputSpec {
     pub rows: Option<usize>,
     /// The float type.
     pub dtype: OutputType,
+    /// The format, if the file's ending does not tell it.
+    pub format: Option<Format>,
     /// The names of the classes, by which columns are called.
     pub class_names: Option<Vec<String>>,
+    /// Names and types of columns that come before the scores: only in tables.
+    pub ids: Vec<(String, IdType)>,
 }
 
 impl OutputSpec {
@@ -63,15 +67,35 @@ impl OutputSpec {
             classes,
             rows: None,
             dtype: OutputType::F32,
+            format: None,
             class_names: None,
+            ids: Vec::new(),
         }
     }
 
-    /// Adds the names of the classes, one per column.
+    /// Gives the format of a file whose ending does not tell it.
+    #[must_use]
+    pub fn with_format(self, format: impl Into<Option<Format>>) -> Self {
+        Self {
+            format: format.into(),
+            ..self
+        }
+    }
+
+    /// Gives the names of the classes, one per column.
     #[must_use]
     pub fn with_class_names(self, class_names: Option<Vec<String>>) -> Self {
         Self {
             class_names,
+            ..self
+        }
+    }
+
+    /// Adds columns before the scores; see [`ScoreWriter::set_ids`].
+    #[must_use]
+    pub fn with_ids(self, ids: &[(String, IdType)]) -> Self {
+        Self {
+            ids: ids.to_vec(),
             ..self
         }
     }
@@ -89,6 +113,14 @@ impl OutputSpec {
     #[must_use]
     pub fn with_dtype(self, dtype: OutputType) -> Self {
         Self { dtype, ..self }
+    }
+
+    /// The format of a file of this name.
+    ///
+    /// # Errors
+    /// [`Error::UnknownFormat`] if neither the ending nor the format of this specification tells it.
+    pub fn output_format(&self, path: &Path) -> Result<Format> {
+        Format::find_output(path, self.format)
     }
 
     /// The name of an array of such scores.
@@ -139,6 +171,7 @@ pub struct ScoreWriter {
     path: PathBuf,
     spec: OutputSpec,
     written: usize,
+    ids: Vec<IdValues>,
     sink: Box<dyn ScoreSink>,
 }
 
@@ -149,7 +182,16 @@ impl ScoreWriter {
     /// For an ending that is not written, a row count that is needed and missing, or a file that cannot be
     /// created.
     pub fn create(path: &Path, spec: OutputSpec) -> Result<Self> {
-        let format = Format::of_output(path)?;
+        let format = Format::find_output(path, spec.format)?;
+        if let Some(names) = &spec.class_names
+            && names.len() != spec.classes
+        {
+            return Err(Error::ClassNameCount {
+                path: path.to_path_buf(),
+                found: names.len(),
+                classes: spec.classes,
+            });
+        }
         if format.needs_row_count() && spec.rows.is_none() {
             return Err(Error::RowCountNeeded {
                 path: path.to_path_buf(),
@@ -158,12 +200,24 @@ impl ScoreWriter {
         }
         let write = format.codec().write.as_ref();
         let write = write.expect("only formats that are written are formats of outputs");
+        if !spec.ids.is_empty() && write.layout == OutputLayout::Array {
+            return Err(Error::NotATable {
+                path: path.to_path_buf(),
+                format,
+            });
+        }
         Ok(Self {
             path: path.to_path_buf(),
             sink: (write.create)(AtomicFile::create(path)?, &spec)?,
             spec,
             written: 0,
+            ids: Vec::new(),
         })
+    }
+
+    /// Gives the values that come before the scores of the rows that are written next.
+    pub fn set_ids(&mut self, ids: Vec<IdValues>) {
+        self.ids = ids;
     }
 
     /// Adds rows to a file of 32-bit floats.
@@ -195,8 +249,19 @@ impl ScoreWriter {
                 found: format!("{classes} {}", dtype.name()),
             });
         }
+        let ids = std::mem::take(&mut self.ids);
+        let types = ids.iter().map(IdValues::id_type);
+        if !types.eq(self.spec.ids.iter().map(|(_, id_type)| *id_type))
+            || ids.iter().any(|values| values.len() != count)
+        {
+            return Err(Error::WrongBlock {
+                path: self.path.clone(),
+                expected: format!("{} handed-through", self.spec.ids.len()),
+                found: format!("{} handed-through", ids.len()),
+            });
+        }
         self.written += count;
-        self.sink.write(rows)
+        self.sink.write(rows, &ids)
     }
 
     /// Completes the file and gives it its name.
@@ -224,8 +289,8 @@ pub(crate) enum ScoreRows<'a> {
 
 /// The part of a writer that knows the format.
 pub(crate) trait ScoreSink: Send {
-    /// Adds rows, whose width and type were checked.
-    fn write(&mut self, rows: ScoreRows<'_>) -> Result<()>;
+    /// Adds rows and what comes before their scores; widths, lengths and types were checked.
+    fn write(&mut self, rows: ScoreRows<'_>, ids: &[IdValues]) -> Result<()>;
 
     /// Writes what follows the last row, and returns the file.
     fn finish(self: Box<Self>) -> Result<AtomicFile>;
@@ -240,22 +305,25 @@ pub(crate) struct EncodedSink<T> {
 }
 
 /// Appends encoded rows to a buffer.
-type Encode = fn(ScoreRows<'_>, &mut Vec<u8>);
+type Encode = Box<dyn Fn(ScoreRows<'_>, &[IdValues], &mut Vec<u8>) + Send>;
 
 impl<T: ByteTarget + 'static> EncodedSink<T> {
-    pub(crate) fn boxed(target: T, encode: Encode) -> Box<dyn ScoreSink> {
+    pub(crate) fn boxed(
+        target: T,
+        encode: impl Fn(ScoreRows<'_>, &[IdValues], &mut Vec<u8>) + Send + 'static,
+    ) -> Box<dyn ScoreSink> {
         Box::new(Self {
             target,
-            encode,
+            encode: Box::new(encode),
             buffer: Vec::new(),
         })
     }
 }
 
 impl<T: ByteTarget> ScoreSink for EncodedSink<T> {
-    fn write(&mut self, rows: ScoreRows<'_>) -> Result<()> {
+    fn write(&mut self, rows: ScoreRows<'_>, ids: &[IdValues]) -> Result<()> {
         self.buffer.clear();
-        (self.encode)(rows, &mut self.buffer);
+        (self.encode)(rows, ids, &mut self.buffer);
         write_bytes(&mut self.target, &self.buffer)
     }
 
@@ -295,16 +363,6 @@ impl ByteTarget for StoredZip<AtomicFile> {
     }
 }
 
-impl ByteTarget for GzEncoder<AtomicFile> {
-    fn path(&self) -> &Path {
-        self.get_ref().path()
-    }
-
-    fn finish(self) -> io::Result<AtomicFile> {
-        self.finish()
-    }
-}
-
 /// Writes bytes; an error names the file.
 pub(crate) fn write_bytes(target: &mut impl ByteTarget, bytes: &[u8]) -> Result<()> {
     let done = target.write_all(bytes);
@@ -312,7 +370,7 @@ pub(crate) fn write_bytes(target: &mut impl ByteTarget, bytes: &[u8]) -> Result<
 }
 
 /// The rows as little-endian numbers.
-pub(crate) fn little_endian(rows: ScoreRows<'_>, buffer: &mut Vec<u8>) {
+pub(crate) fn little_endian(rows: ScoreRows<'_>, _: &[IdValues], buffer: &mut Vec<u8>) {
     match rows {
         ScoreRows::F32(rows) => buffer.extend(rows.iter().flat_map(|v| v.to_le_bytes())),
         ScoreRows::F64(rows) => buffer.extend(rows.iter().flat_map(|v| v.to_le_bytes())),

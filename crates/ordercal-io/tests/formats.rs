@@ -343,7 +343,7 @@ fn names_that_are_given_must_be_those_of_the_file() {
 
 #[test]
 fn inspecting_lists_the_sets() {
-    let contents = inspect(&fixture("bundle.npz")).unwrap();
+    let contents = inspect(&fixture("bundle.npz"), &ReadOptions::default()).unwrap();
     let splits: Vec<_> = contents
         .sets
         .iter()
@@ -355,12 +355,12 @@ fn inspecting_lists_the_sets() {
         (Some(23), 4)
     );
     assert!(contents.arrays.contains(&"`history` object (1)".to_owned()));
-    let contents = inspect(&fixture("fine.csv")).unwrap();
+    let contents = inspect(&fixture("fine.csv"), &ReadOptions::default()).unwrap();
     assert_eq!(
         (contents.sets[0].rows, contents.sets[0].labels),
         (None, true)
     );
-    let contents = inspect(&fixture("published_2.p")).unwrap();
+    let contents = inspect(&fixture("published_2.p"), &ReadOptions::default()).unwrap();
     assert_eq!(contents.sets.len(), 2);
 }
 

@@ -201,6 +201,30 @@ fn damage_is_told() {
 }
 
 #[test]
+fn parameters_that_give_no_numbers_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let huge = |b: &mut Vec<u8>| {
+        let text = String::from_utf8_lossy(b).into_owned();
+        let at = text.find("\\\"beta\\\":").expect("ts has a beta") + 9;
+        let end = at
+            + b[at..]
+                .iter()
+                .position(|c| !c.is_ascii_digit() && *c != b'.')
+                .unwrap();
+        let mut digits = b"1e308".to_vec();
+        digits.resize(end - at, b' ');
+        b[at..end].copy_from_slice(&digits);
+    };
+    let path = dir.path().join("m.safetensors");
+    let mut bytes = fit("ts", 3).to_bytes().unwrap();
+    replace(&mut bytes, "\"version\":\"2\"", "\"version\":\"1\"");
+    huge(&mut bytes);
+    std::fs::write(&path, bytes).unwrap();
+    let error = SavedModel::load(&path).unwrap_err();
+    assert!(error.to_string().contains("no numbers"), "{error}");
+}
+
+#[test]
 fn other_files_are_no_models() {
     let missing = SavedModel::load(Path::new("no such file.safetensors")).unwrap_err();
     assert!(matches!(missing, Error::NotFound { .. }));

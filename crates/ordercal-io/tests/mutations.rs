@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 use common::fixture;
 use ordercal::Rng;
-use ordercal_io::{DataRef, inspect, load};
+use ordercal_io::{DataRef, ReadOptions, inspect, load};
 
 /// The system's allocator, which notes the largest single request while it is told to watch.
 struct Watching;
@@ -119,7 +119,7 @@ fn survive(names: &[&str], per_file: usize) {
             LARGEST.store(0, Ordering::Relaxed);
             WATCH.store(true, Ordering::Relaxed);
             let outcome = std::panic::catch_unwind(|| {
-                let _ = inspect(&path);
+                let _ = inspect(&path, &ReadOptions::default());
                 let loaded = load(&data, None)?;
                 if loaded.labels().is_some() {
                     loaded.dataset()?;
@@ -201,6 +201,8 @@ fn parquet() {
             "fine_lz4.parquet",
             "fine_list.parquet",
             "fine_fixed_names.parquet",
+            "fine_brotli.parquet",
+            "coarse_decimal.parquet",
         ],
         500,
     );
@@ -241,7 +243,14 @@ fn pickle() {
             "published_python2.p#calib",
             "nested.pickle#test",
             "fine_lists.pkl",
+            "published_0.p#calib",
+            "published_0_python2.p#test",
         ],
         700,
     );
+}
+
+#[test]
+fn torch() {
+    survive(&["fine.pt", "coarse_bf16.pt"], 700);
 }

@@ -140,9 +140,8 @@ pub enum Error {
     },
     /// Class names of two sides that do not hold the same names.
     #[error(
-        "the classes of the scores are {columns}, but those of {owner} are {known}; \
-         rename the columns, or leave their names out to go by \
-         position"
+        "the classes of the scores are {columns}, but those of {owner} are {known}; rename the \
+         columns, or leave their names out to go by position"
     )]
     ClassNamesDiffer {
         /// Whose the known names are.
@@ -311,7 +310,13 @@ impl Error {
     ///
     /// Use it for an error from a chunk of rows that begins at row `first` of the data.
     #[must_use]
-    pub fn offset_rows(mut self, first: usize) -> Self {
+    pub fn offset_rows(self, first: usize) -> Self {
+        self.map_row(|row| first + row)
+    }
+
+    /// Replaces the row that the error names, if it names one, by its place in the data.
+    #[must_use]
+    pub fn map_row(mut self, place: impl FnOnce(usize) -> usize) -> Self {
         match &mut self {
             Self::NanScore { row, .. }
             | Self::InvalidProbability { row, .. }
@@ -323,7 +328,7 @@ impl Error {
             | Self::LabelMasked { row, .. }
             | Self::InvalidWeight { row, .. }
             | Self::UnpairedPredictions { row: Some(row), .. }
-            | Self::WeightOutOfRange { row, .. } => *row += first,
+            | Self::WeightOutOfRange { row, .. } => *row = place(*row),
             _ => {}
         }
         self

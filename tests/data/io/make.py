@@ -2,7 +2,7 @@
 
 Usage: python3 make.py [OUT_DIR]      (by default the folder of this script)
 
-Makes a virtual environment under target/ with numpy, pandas, pyarrow and safetensors, runs itself there, and writes
+Makes a virtual environment under target/ with numpy, pandas, pyarrow, safetensors and ml_dtypes, runs itself there, and writes
 the fixtures. The tests of ordercal-io compare what they read with `fine.txt` and `coarse.txt`: per row the
 label, the weight and the bits of each score as a 32-bit float. `fine` has full 32-bit precision; `coarse`
 is exact in float16 and bfloat16 as well.
@@ -10,7 +10,9 @@ is exact in float16 and bfloat16 as well.
 
 import collections
 import csv
+import decimal
 import gzip
+import io
 import pathlib
 import pickle
 import struct
@@ -18,6 +20,7 @@ import subprocess
 import sys
 import venv
 import warnings
+import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROWS, CLASSES = 23, 4
@@ -30,7 +33,7 @@ def bootstrap():
     python = target / "bin" / "python"
     if not python.exists():
         venv.create(target, with_pip=True)
-        packages = ["numpy", "pandas", "pyarrow", "safetensors"]
+        packages = ["numpy", "pandas", "pyarrow", "safetensors", "ml_dtypes"]
         subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True)
     sys.exit(subprocess.run([python, __file__, "--inside", *sys.argv[1:]]).returncode)
 
@@ -63,6 +66,9 @@ def npy(np, out, fine, coarse, labels, weights):
     np.save(out / "fine_f4_big.npy", fine.astype(">f4"))
     np.save(out / "fine_f8_big_fortran.npy", np.asfortranarray(fine.astype(">f8")))
     np.save(out / "coarse_f2.npy", coarse.astype("<f2"))
+    import ml_dtypes
+
+    np.save(out / "coarse_bf16.npy", coarse.astype(ml_dtypes.bfloat16))
     with open(out / "fine_version2.npy", "wb") as file:
         np.lib.format.write_array(file, fine, version=(2, 0))
     for code in ["i1", "<i2", "<i4", "<i8", "u1", "<u2", "<u4", "<u8", ">i2", ">u8", "<f4", ">f8"]:
@@ -127,6 +133,10 @@ def tables(np, out, fine, coarse, labels, weights):
     pq.write_table(wide, out / "fine_zstd.parquet", compression="zstd", data_page_version="2.0")
     pq.write_table(wide, out / "fine_gzip.parquet", compression="gzip", use_dictionary=False)
     pq.write_table(wide, out / "fine_lz4.parquet", compression="lz4")
+    pq.write_table(wide, out / "fine_brotli.parquet", compression="brotli")
+    exact = {f"logit_{k}": [decimal.Decimal(float(v)) for v in coarse[:, k]] for k in range(CLASSES)}
+    exact = {name: pa.array(values, pa.decimal128(9, 4)) for name, values in exact.items()}
+    pq.write_table(pa.table({"label": labels, **exact}), out / "coarse_decimal.parquet")
     lists = pa.array(list(fine), pa.list_(pa.float32()))
     fixed = pa.array(list(fine), pa.list_(pa.float32(), CLASSES))
     names = pa.array([NAMES[l] for l in labels])
@@ -225,6 +235,88 @@ def python2(np, path, fine, labels):
     path.write_bytes(b"\x80\x02" + pair + b"q\x00h\x00\x86.")
 
 
+def python2_text(np, path, fine, labels):
+    """A pickle as Python 2 wrote it with protocol 0: lines of text, bytes in quotes with escapes."""
+
+    def string(raw):
+        return b"S" + repr(raw)[1:].encode() + b"\n"
+
+    def array(value, code):
+        shape = b"(" + b"".join(b"I%d\n" % n for n in value.shape) + b"t"
+        kind = b"cnumpy\ndtype\n(" + string(code) + b"I0\nI1\ntR"
+        kind += b"(I3\n" + string(b"<") + b"NNNI-1\nI-1\nI0\ntb"
+        start = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I0\nt" + string(b"b") + b"tR"
+        return start + b"(I1\n" + shape + kind + b"I00\n" + string(value.tobytes()) + b"tb"
+
+    pair = b"(" + array(fine, b"f4") + array(labels.reshape(-1, 1), b"i8") + b"t"
+    path.write_bytes(b"(" + pair + b"p0\ng0\nt.")
+
+
+class Storage:
+    """Stands for a storage of PyTorch while a pickle is written."""
+
+    def __init__(self, kind, key, count):
+        self.kind, self.key, self.count = kind, key, count
+
+
+def torch_global(module, name):
+    """Something that the pickler writes as a name in a module of PyTorch, which need not be installed."""
+    for part in ("torch", module):
+        made = type(sys)(part)
+        made.__path__ = []
+        sys.modules.setdefault(part, made)
+    if not hasattr(sys.modules[module], name):
+        setattr(sys.modules[module], name, type(name, (), {"__module__": module}))
+    return getattr(sys.modules[module], name)
+
+
+def torch_save(path, value, arrays):
+    """What torch.save writes: `value`, with each `Storage` in it as a file of its own."""
+
+    class Pickler(pickle._Pickler):
+        def persistent_id(self, item):
+            if isinstance(item, Storage):
+                return ("storage", torch_global("torch", item.kind), item.key, "cpu", item.count)
+
+    file = io.BytesIO()
+    Pickler(file, 2).dump(value)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        put = lambda name, data: archive.writestr(zipfile.ZipInfo(f"archive/{name}"), data)
+        put("data.pkl", file.getvalue())
+        put("byteorder", b"little")
+        for key, raw in arrays.items():
+            put(f"data/{key}", raw)
+        put("version", b"3\n")
+
+
+def torch_files(np, out, fine, coarse, labels, weights):
+    rebuild = torch_global("torch._utils", "_rebuild_tensor_v2")
+
+    class Tensor:
+        def __init__(self, *arguments):
+            self.arguments = arguments
+
+        def __reduce__(self):
+            return rebuild, (*self.arguments, False, collections.OrderedDict())
+
+    # The scores are a transposed view that starts in the middle of their storage.
+    moved = np.concatenate([np.zeros(3, "<f4"), np.ascontiguousarray(fine.T).ravel()])
+    arrays = {"0": moved.tobytes(), "1": labels.tobytes(), "2": weights.tobytes()}
+    value = {
+        "logits": Tensor(Storage("FloatStorage", "0", len(moved)), 3, fine.shape, (1, ROWS)),
+        "labels": Tensor(Storage("LongStorage", "1", ROWS), 0, (ROWS,), (1,)),
+        "weights": Tensor(Storage("DoubleStorage", "2", ROWS), 0, (ROWS,), (1,)),
+    }
+    torch_save(out / "fine.pt", value, arrays)
+    bits = (coarse.view("<u4") >> 16).astype("<u2")
+    pair = (
+        Tensor(Storage("BFloat16Storage", "0", bits.size), 0, coarse.shape, (CLASSES, 1)),
+        Tensor(Storage("LongStorage", "1", ROWS), 0, (ROWS,), (1,)),
+    )
+    torch_save(out / "coarse_bf16.pt", pair, {"0": bits.tobytes(), "1": labels.tobytes()})
+    torch_save(out / "forbidden.pt", (pair[0], subprocess.Popen), {"0": bits.tobytes()})
+
+
 def pickles(np, out, fine, coarse, labels, weights):
     column = labels.reshape(-1, 1)
     published = ((fine, column), (coarse, column))
@@ -232,6 +324,8 @@ def pickles(np, out, fine, coarse, labels, weights):
         dump(out / f"published_{protocol}.p", published, protocol)
         dump(out / f"published_{protocol}_old.p", published, protocol, old=True)
     python2(np, out / "published_python2.p", fine, labels)
+    dump(out / "published_0.p", published, 0)
+    python2_text(np, out / "published_0_python2.p", fine, labels)
     big = {"logits": np.asfortranarray(fine.astype(">f8")), "labels": list(map(int, labels)), "weights": weights}
     dump(out / "fine_dict.pkl", big, 4)
     dump(out / "fine_dict_fortran_5.pkl", big, 5)
@@ -256,7 +350,7 @@ def main():
     fine, coarse, labels, weights = data = datasets(np)
     expected(np, out / "fine.txt", fine, labels, weights)
     expected(np, out / "coarse.txt", coarse, labels, weights)
-    for write in (npy, npz, tables, tensors, pickles):
+    for write in (npy, npz, tables, tensors, pickles, torch_files):
         write(np, out, *data)
     files = [f for f in out.iterdir() if f.name != "make.py"]
     print(f"{len(files)} files, {sum(f.stat().st_size for f in files)} bytes")

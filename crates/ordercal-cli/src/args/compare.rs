@@ -7,6 +7,7 @@ use clap::Args;
 use ordercal::ScoreKind;
 use ordercal::compare::RESAMPLES;
 
+use super::keys::{method_keys, metric_keys};
 use super::{ClassArgs, SearchEffort, kind_parser};
 use crate::help;
 
@@ -26,10 +27,24 @@ pub struct CompareArgs {
     #[arg(required = true, value_name = "BUNDLE")]
     pub bundles: Vec<OsString>,
     /// Methods.
-    #[arg(long, help = help::compared_methods(), value_name = "KEYS", value_delimiter = ',')]
+    #[arg(
+        long,
+        help = help::compared_methods(),
+        value_name = "KEYS",
+        value_delimiter = ',',
+        value_parser = method_keys(),
+        hide_possible_values = true
+    )]
     pub methods: Option<Vec<String>>,
     /// Metrics.
-    #[arg(long, help = help::compared_metrics(), value_name = "KEYS", value_delimiter = ',')]
+    #[arg(
+        long,
+        help = help::compared_metrics(),
+        value_name = "KEYS",
+        value_delimiter = ',',
+        value_parser = metric_keys(),
+        hide_possible_values = true
+    )]
     pub metrics: Option<Vec<String>>,
     /// Choose hyperparameters by cross-validated NLL
     #[arg(long, value_name = "EFFORT", default_value = "none")]

@@ -8,6 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ordercal::ScoreKind;
 use ordercal::curve::CurveAxis;
 
+use super::keys::{method_keys, metric_keys};
 use super::{ClassArgs, kind_parser};
 use crate::help;
 
@@ -29,13 +30,22 @@ pub struct CurveArgs {
     #[arg(long, value_name = "AXIS", value_parser = axis_parser())]
     pub over: CurveAxis,
     /// Methods.
-    #[arg(long, help = help::curve_methods(), value_name = "KEYS", value_delimiter = ',')]
+    #[arg(
+        long,
+        help = help::curve_methods(),
+        value_name = "KEYS",
+        value_delimiter = ',',
+        value_parser = method_keys(),
+        hide_possible_values = true
+    )]
     pub methods: Option<Vec<String>>,
     /// Metrics, separated by commas
     #[arg(
         long,
         value_name = "KEYS",
         value_delimiter = ',',
+        value_parser = metric_keys(),
+        hide_possible_values = true,
         default_value = "accuracy,nll,ece"
     )]
     pub metrics: Vec<String>,

@@ -8,7 +8,7 @@ use ordercal::ScoreKind;
 use ordercal::metrics::Binning;
 use ordercal_report::Theme;
 
-use super::{DataArgs, kind_parser};
+use super::{DataArgs, IgnoreArgs, kind_parser};
 
 /// `plot`.
 #[derive(Debug, Args)]
@@ -120,6 +120,9 @@ pub struct BinnedArgs {
     /// The test data.
     #[command(flatten)]
     pub data: DataArgs,
+    /// Rows to leave out.
+    #[command(flatten)]
+    pub ignore: IgnoreArgs,
     /// A fitted model to show beside the scores; may be repeated
     #[arg(long, value_name = "MODEL")]
     pub model: Vec<PathBuf>,

@@ -1,27 +1,37 @@
 //! `ordercal apply`: calibrates scores chunk by chunk.
 
 use anyhow::Result;
-use ordercal_io::{Format, LabelNeed, OutputSpec, OutputType, ScoreWriter};
+use ordercal_io::{LabelNeed, OutputSpec, OutputType, ScoreWriter};
 use serde_json::json;
 
 use crate::args::ApplyArgs;
 use crate::exit::Exit;
 use crate::input::DataInput;
 use crate::models::match_classes;
+use crate::output::check_distinct;
 use crate::printer::Printer;
 use ordercal_io::SavedModel;
 
 /// Runs the command.
 pub fn run(args: &ApplyArgs, printer: Printer) -> Result<Exit> {
     let saved = SavedModel::load(&args.model)?;
-    let mut reader = DataInput::resolve(&args.data, "test")?.open(LabelNeed::Ignored)?;
+    let input = DataInput::resolve(&args.data, "test")?.with_ids(&args.id_columns);
+    input.check_format(Some(&args.output))?;
+    check_distinct(
+        &args.output,
+        input.paths().into_iter().chain([args.model.as_path()]),
+    )?;
+    let printer = printer.beside(&args.output)?;
+    let mut reader = input.open(LabelNeed::Ignored)?;
     let (kind, dtype) = (args.output_kind, OutputType::from(args.dtype));
     match_classes(&mut reader, [(args.model.as_path(), &saved)])?;
     let names = reader.class_names().map(<[String]>::to_vec);
     let mut spec = OutputSpec::new(kind, reader.classes())
         .with_dtype(dtype)
-        .with_class_names(names);
-    let known = if Format::of_output(&args.output)?.needs_row_count() {
+        .with_format(args.data.read.format)
+        .with_class_names(names)
+        .with_ids(reader.ids());
+    let known = if spec.output_format(&args.output)?.needs_row_count() {
         Some(reader.count_rows()?)
     } else {
         reader.known_rows()
@@ -36,6 +46,7 @@ pub fn run(args: &ApplyArgs, printer: Printer) -> Result<Exit> {
         let chunk = chunk?;
         let scores = chunk.checked_scores()?;
         let locate = |e| chunk.locate(e);
+        writer.set_ids(chunk.ids.clone());
         match dtype {
             OutputType::F32 => {
                 let calibrated = saved.model.apply::<f32>(&scores, kind).map_err(locate)?;

@@ -18,6 +18,9 @@ use crate::printer::Printer;
 const SEEDS: u64 = 3;
 const FIRST_SEED: u64 = 1357;
 
+/// Each of them is ten fits of each method.
+const MOST_SEEDS: u64 = 10_000;
+
 /// All points of a curve, with what they are about.
 pub struct CurveResult {
     /// The name of the bundle.
@@ -50,6 +53,9 @@ pub fn run(args: &CurveArgs, common: &Common, printer: Printer) -> Result<Exit> 
     }
     let first = common.seed.unwrap_or(FIRST_SEED);
     let count = args.seeds.map_or(SEEDS, |n| n.get());
+    if count > MOST_SEEDS {
+        bail!("--seeds {count} would take too long: at most {MOST_SEEDS} are drawn");
+    }
     let seeds: Vec<u64> = (0..count).map(|i| first.wrapping_add(i)).collect();
     // Planned before the files are read, so that a wrong method is refused at once.
     plan(axis, &methods, 0, &seeds)?;

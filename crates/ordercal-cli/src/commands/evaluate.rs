@@ -17,6 +17,7 @@ use crate::fail_if::{FailIf, metric};
 use crate::input::{DataInput, at, ignored};
 use crate::measure::{Evaluation, evaluate_in_memory, state_of, tables};
 use crate::models::{load_models, match_classes};
+use crate::output::check_distinct;
 use crate::printer::{self, Printer};
 use crate::stream::{evaluate_stream, is_large, reads_classes};
 use crate::verdict;
@@ -27,8 +28,17 @@ type Limits = Vec<(String, FailIf)>;
 /// Runs the command.
 pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exit> {
     let (mut shown, limits, mut measures) = settings(args, common)?;
+    let printer = match &args.state_out {
+        Some(path) => printer.beside(path)?,
+        None => printer,
+    };
     let saved = load_models(&args.model)?;
-    let input = DataInput::resolve(&args.data, "test")?;
+    let input = DataInput::resolve(&args.data, "test")?.with_ignored(&args.ignore);
+    input.check_format(None)?;
+    if let Some(path) = &args.state_out {
+        let models = args.model.iter().map(PathBuf::as_path);
+        check_distinct(path, input.paths().into_iter().chain(models))?;
+    }
     let models: Vec<(String, &Model)> = saved
         .iter()
         .map(|(name, saved)| (name.clone(), &saved.model))
@@ -75,6 +85,17 @@ pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exi
     };
     warnings.extend(ignored);
     printer.warn(input.path(), &warnings)?;
+    let is_missing = |metric: &Metric| !evaluations[0].values.contains_key(metric);
+    let missing: Vec<Metric> = shown.iter().copied().filter(is_missing).collect();
+    let needed = limits.iter().map(|(_, limit)| limit.metric);
+    let mut needed = needed.filter(is_missing);
+    if let Some(metric) = needed
+        .next()
+        .or((missing.len() == shown.len()).then(|| missing[0]))
+    {
+        let problem = format!("{metric} of {n} rows of {classes} classes does not fit in memory");
+        return Err(at(input.path(), problem));
+    }
     if let (Some(path), Some(state)) = (&args.state_out, state) {
         write_atomically(path, &state.to_bytes())?;
     }
@@ -86,6 +107,9 @@ pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exi
         "classes": classes,
         "rows": evaluations.iter().map(|e| e.to_json(&shown)).collect::<Vec<_>>(),
     });
+    if !missing.is_empty() {
+        result["left_out"] = json!(missing);
+    }
     if !limits.is_empty() {
         let failed = failed.iter().map(|(condition, metric, value)| {
             json!({"condition": condition, "metric": metric, "value": value})
@@ -93,10 +117,21 @@ pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exi
         result["failed"] = failed.collect();
     }
     printer.json(&result);
+    let shown: Vec<Metric> = shown.into_iter().filter(|m| !is_missing(m)).collect();
     printer.remark(format_args!("{n} rows of {classes} classes"));
     printer.result(tables(&evaluations, &shown));
     if evaluations.iter().any(|e| !e.bounds.is_empty()) {
         printer.remark("(too large for memory: ≈ marks estimates, ± a guaranteed bound)");
+    }
+    if !missing.is_empty() {
+        printer.remark(format_args!(
+            "({} left out: for {classes} classes it does not fit in memory)",
+            missing
+                .iter()
+                .map(|m| m.key())
+                .collect::<Vec<_>>()
+                .join(", ")
+        ));
     }
     explain(&evaluations, printer);
     for (condition, metric, value) in &failed {

@@ -7,10 +7,14 @@ use serde_json::json;
 
 use crate::args::ExportArgs;
 use crate::exit::Exit;
+use crate::output::{check_distinct, check_ending};
 use crate::printer::Printer;
 
 /// Runs the command.
 pub fn run(args: &ExportArgs, printer: Printer) -> Result<Exit> {
+    check_ending(&args.output, "a graph", ".onnx")?;
+    check_distinct(&args.output, [args.model.as_path()])?;
+    let printer = printer.beside(&args.output)?;
     let saved = SavedModel::load(&args.model)?;
     let kind = args.kind;
     let bytes = onnx_bytes(&saved.model, kind)

@@ -16,6 +16,7 @@ use crate::config;
 use crate::exit::Exit;
 use crate::input::{DataInput, at, ignored};
 use crate::measure::evaluate_in_memory;
+use crate::output::{check_distinct, check_ending};
 use crate::printer::Printer;
 use crate::verdict;
 use ordercal_io::SavedModel;
@@ -24,7 +25,12 @@ use ordercal_report::UNCALIBRATED;
 /// Runs the command.
 pub fn run(args: &FitArgs, common: &Common, printer: Printer) -> Result<Exit> {
     let method = config::method(args, common)?;
-    let input = DataInput::resolve(&args.data, "calib")?;
+    check_ending(&args.output, "a model", ".safetensors")?;
+    let printer = printer.beside(&args.output)?;
+    let input = DataInput::resolve(&args.data, "calib")?.with_ignored(&args.ignore);
+    input.check_format(None)?;
+    let config = args.config.as_deref();
+    check_distinct(&args.output, input.paths().into_iter().chain(config))?;
     let loaded = input.load()?;
     let data = loaded.dataset()?;
     let checks = RowChecks::of(&data);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use ordercal::diagnose::{self, RowChecks, Warning};
-use ordercal_io::{DataRef, Format, LoadedData, ReadOptions, SetInfo, inspect, load};
+use ordercal_io::{DataRef, Format, LoadedData, ReadOptions, SetInfo, inspect};
 use serde_json::{Value, json};
 
 use crate::args::InspectArgs;
@@ -17,20 +17,29 @@ use ordercal_io::SavedModel;
 pub fn run(args: &InspectArgs, printer: Printer) -> Result<Exit> {
     let data = DataRef::parse(&args.target);
     let path = data.path();
-    if data.split().is_none() && Format::of(path)? == Format::Safetensors {
+    let options = args
+        .read
+        .options()
+        .with_kind(args.kind)
+        .with_class_names(args.classes.names());
+    let format = match args.read.format {
+        Some(format) if !Format::is_told_by(path) => format,
+        _ => Format::of(path)?,
+    };
+    if data.split().is_none() && format == Format::Safetensors {
         match SavedModel::load(path) {
             Ok(saved) => {
                 describe_model(path, &saved, printer)?;
                 return Ok(Exit::Done);
             }
             // Scores can be in the same format.
-            Err(error) => match inspect(path) {
+            Err(error) => match inspect(path, &options) {
                 Ok(contents) if !contents.sets.is_empty() => {}
                 _ => return Err(error.into()),
             },
         }
     }
-    describe_data(&data, args, printer)?;
+    describe_data(&data, &options, printer)?;
     Ok(Exit::Done)
 }
 
@@ -78,13 +87,13 @@ fn describe_model(path: &Path, saved: &SavedModel, printer: Printer) -> Result<(
     Ok(())
 }
 
-fn describe_data(data: &DataRef, args: &InspectArgs, printer: Printer) -> Result<()> {
-    let contents = inspect(data.path())?;
+fn describe_data(data: &DataRef, options: &ReadOptions, printer: Printer) -> Result<()> {
+    let contents = inspect(data.path(), options)?;
     let wanted = |set: &&SetInfo| data.split().is_none() || set.split.as_deref() == data.split();
     let sets: Vec<&SetInfo> = contents.sets.iter().filter(wanted).collect();
     if sets.is_empty() {
         // Reading gives the error that names what is missing.
-        load(data, args.kind)?;
+        LoadedData::read(data, options.clone())?;
     }
     printer.result(format_args!(
         "{}: {} file with {} set(s) of scores",
@@ -97,7 +106,7 @@ fn describe_data(data: &DataRef, args: &InspectArgs, printer: Printer) -> Result
     }
     let mut described = Vec::new();
     for set in sets {
-        described.push(describe_set(data.path(), set, args, printer)?);
+        described.push(describe_set(data.path(), set, options, printer)?);
     }
     printer.json(&json!({
         "file": data.path().to_string_lossy(),
@@ -109,15 +118,17 @@ fn describe_data(data: &DataRef, args: &InspectArgs, printer: Printer) -> Result
     Ok(())
 }
 
-fn describe_set(path: &Path, set: &SetInfo, args: &InspectArgs, printer: Printer) -> Result<Value> {
+fn describe_set(
+    path: &Path,
+    set: &SetInfo,
+    options: &ReadOptions,
+    printer: Printer,
+) -> Result<Value> {
     let mut data = DataRef::new(path);
     if let Some(split) = &set.split {
         data = data.with_split(split.clone());
     }
-    let options = ReadOptions::default()
-        .with_kind(args.kind)
-        .with_class_names(args.classes.names());
-    let loaded = LoadedData::read(&data, options)?;
+    let loaded = LoadedData::read(&data, options.clone())?;
     let scores = loaded.scores()?;
     let mut found = if loaded.labels().is_some() {
         RowChecks::of(&loaded.dataset()?).all()

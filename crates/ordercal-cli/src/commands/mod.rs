@@ -9,6 +9,7 @@ pub mod evaluate;
 pub mod export;
 pub mod fit;
 pub mod inspect;
+pub mod man;
 pub mod merge;
 pub mod metrics;
 pub mod plot;

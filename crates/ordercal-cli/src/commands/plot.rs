@@ -9,7 +9,7 @@ use ordercal_io::{LabelNeed, RowReader, write_atomically};
 use ordercal_report::{Svg, Theme, to_png};
 use serde_json::Value;
 
-use crate::args::{ClassArgs, CountedArgs, DataArgs, DrawArgs, PlotArgs, PlotCommand};
+use crate::args::{ClassArgs, CountedArgs, DataArgs, DrawArgs, PlotArgs, PlotCommand, ReadArgs};
 use crate::exit::Exit;
 use crate::input::DataInput;
 use crate::printer::Printer;
@@ -87,6 +87,7 @@ fn open_counted(args: &CountedArgs, preferred: &str) -> Result<Option<RowReader>
         labels: None,
         kind: args.kind,
         classes: ClassArgs::default(),
+        read: ReadArgs::default(),
     };
     let input = DataInput::resolve(&data, preferred)?;
     Ok(Some(input.open(LabelNeed::Ignored)?))

@@ -35,7 +35,10 @@ fn fit(
 #[track_caller]
 fn assert_refused(run: &Finished, what: &str, names: &[&str]) {
     assert_eq!(run.code, 2, "{what}: {}{}", run.stdout, run.stderr);
-    assert_eq!(run.stdout, "", "{what}");
+    match what.contains("--json") {
+        true => assert_eq!(run.stderr, format!("error: {}\n", run.error()), "{what}"),
+        false => assert_eq!(run.stdout, "", "{what}"),
+    }
     assert!(run.stderr.starts_with("error: "), "{what}: {}", run.stderr);
     assert_eq!(
         run.stderr.trim_end().lines().count(),
@@ -212,9 +215,9 @@ fn files_that_are_no_scores() {
             &["x.npy", "row 1, column 0"],
         ),
         case(
-            vec![("x.npy", npy_matrix(&[&[1.0], &[0.0]])), y()],
+            vec![("x.npy", npy_labels(&[1, 0])), y()],
             fit_pair,
-            &["x.npy", "2 classes"],
+            &["x.npy", "two classes in one column"],
         ),
         case(
             vec![

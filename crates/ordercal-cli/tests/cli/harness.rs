@@ -30,6 +30,13 @@ impl Finished {
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("{e}: {}", self.stdout))
     }
+
+    /// The error in that object.
+    #[track_caller]
+    pub fn error(&self) -> String {
+        let error = &self.json()["error"];
+        error.as_str().expect("an error is text").to_owned()
+    }
 }
 
 /// A folder that commands run in.

@@ -13,10 +13,15 @@ const SLOW: &str = "hidden = [400, 400, 400]\n\
                     optimizer = { kind = \"adam\", epochs = 100000 }\n";
 
 /// Sends Ctrl-C and waits for the end, which must come at once.
-fn interrupt(mut child: Child) {
+fn interrupt(child: Child) {
+    signal(child, "-INT", 130);
+}
+
+/// Sends a signal and waits for the end, which must come at once with this exit code.
+fn signal(mut child: Child, name: &str, code: i32) {
     assert!(child.try_wait().unwrap().is_none(), "it ended too early");
     let sent = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
+        .args([name, &child.id().to_string()])
         .status()
         .unwrap();
     assert!(sent.success());
@@ -31,19 +36,21 @@ fn interrupt(mut child: Child) {
         }
         std::thread::sleep(Duration::from_millis(20));
     };
-    assert_eq!(status.code(), Some(130));
+    assert_eq!(status.code(), Some(code), "{name}");
 }
 
 #[test]
-fn ctrl_c_during_a_fit_leaves_nothing() {
+fn signals_during_a_fit_leave_nothing() {
     let place = Folder::new();
     place.write("b.npz", BUNDLE).write("slow.toml", SLOW);
     let before = place.names();
-    let child = place.start("fit b.npz#calib --method op --config slow.toml -o m.safetensors");
-    // Long enough to be in the middle of the fit.
-    std::thread::sleep(Duration::from_millis(1500));
-    interrupt(child);
-    assert_eq!(place.names(), before);
+    for (name, code) in [("-INT", 130), ("-TERM", 143), ("-HUP", 129)] {
+        let child = place.start("fit b.npz#calib --method op --config slow.toml -o m.safetensors");
+        // Long enough to be in the middle of the fit.
+        std::thread::sleep(Duration::from_millis(1500));
+        signal(child, name, code);
+        assert_eq!(place.names(), before);
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod harness;
 mod interrupted;
 mod names;
 mod outputs;
+mod pipes;
 mod plot;
 mod round_trips;
 mod warnings;

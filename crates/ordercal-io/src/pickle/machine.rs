@@ -1,10 +1,12 @@
-//! The stack machine, with those instructions of protocols 1 to 5 that arrays and containers need.
+//! The stack machine, with those instructions of protocols 0 to 5 that arrays and containers need.
 
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::numpy::{self, ArrayNode, Constructor, TypeNode};
+use super::torch::{self, TensorNode};
+use crate::array::ElementType;
 use crate::error::{Error, Result, clean};
 use crate::formats::Format;
 
@@ -25,12 +27,23 @@ pub(super) enum Node {
     Owned(Vec<u8>),
     /// A range of the file that is UTF-8.
     Text(Range<usize>),
+    /// Text that is not in the file as such.
+    OwnedText(String),
     Tuple(Vec<Id>),
     List(Vec<Id>),
     Dict(Vec<(Id, Id)>),
     Constructor(Constructor),
     Type(Box<TypeNode>),
     Array(Box<ArrayNode>),
+    /// The class of a storage of PyTorch, which says the type of its values.
+    StorageClass(ElementType),
+    /// A storage of PyTorch: its type, its name in the file, and the number of its values.
+    Storage {
+        dtype: ElementType,
+        key: String,
+        count: usize,
+    },
+    Tensor(Box<TensorNode>),
 }
 
 /// Runs one pickle.
@@ -47,6 +60,8 @@ pub(super) struct Machine {
     allowance: usize,
     /// Where the current instruction starts, for errors.
     instruction: usize,
+    /// Whether this is a pickle of PyTorch, which may refer to storages.
+    tensors: bool,
 }
 
 impl Machine {
@@ -61,6 +76,15 @@ impl Machine {
             marks: Vec::new(),
             memo: HashMap::new(),
             instruction: 0,
+            tensors: false,
+        }
+    }
+
+    /// Allows storages and tensors of PyTorch.
+    pub(super) fn with_tensors(self) -> Self {
+        Self {
+            tensors: true,
+            ..self
         }
     }
 
@@ -96,6 +120,8 @@ impl Machine {
             Node::Text(range) | Node::Bytes(range) => {
                 std::str::from_utf8(&self.bytes[range.clone()]).ok()
             }
+            Node::Owned(bytes) => std::str::from_utf8(bytes).ok(),
+            Node::OwnedText(text) => Some(text),
             _ => None,
         }
     }
@@ -185,6 +211,15 @@ impl Machine {
                 let value = value.map_err(|_| self.refuse("a number was expected"))?;
                 self.push(Node::Float(value));
             }
+            b'S' | b'V' => self.line_of_text(code)?,
+            b'Q' if self.tensors => {
+                let id = self.pop()?;
+                let storage = torch::storage(self, id)?;
+                if let Node::Storage { key, .. } = &storage {
+                    self.spend(key.len())?;
+                }
+                self.push(storage);
+            }
             b'C' | b'U' => self.bytes_of(1, false)?,
             b'B' | b'T' => self.bytes_of(4, false)?,
             0x8e | 0x96 => self.bytes_of(8, false)?,
@@ -215,7 +250,8 @@ impl Machine {
                     return Err(self.refuse("only numpy's constructors can be called"));
                 };
                 let arguments = self.small_tuple(arguments);
-                let arguments = arguments.ok_or_else(|| self.refuse("arguments must be a tuple"))?;
+                let arguments =
+                    arguments.ok_or_else(|| self.refuse("arguments must be a tuple"))?;
                 let node = numpy::construct(self, constructor, &arguments)?;
                 self.push(node);
             }
@@ -226,9 +262,7 @@ impl Machine {
             0x97 => return Err(self.refuse("the data of an array was saved outside the file")),
             // Marks a buffer as read-only.
             0x98 => {}
-            _ => return Err(self.refuse(
-                "this instruction is not one that arrays need; save arrays with pickle protocol 2 or later",
-            )),
+            _ => return Err(self.refuse("this instruction is not one that arrays need")),
         }
         Ok(())
     }
@@ -241,6 +275,17 @@ impl Machine {
                 let raw = self.take(4)?.try_into().expect("four bytes were taken");
                 i64::from(i32::from_le_bytes(raw))
             }
+            // Protocol 0 has no other way to say true and false.
+            b'I' if self.bytes[self.at..].starts_with(b"01\n") => {
+                self.at += 3;
+                self.push(Node::Bool(true));
+                return Ok(());
+            }
+            b'I' if self.bytes[self.at..].starts_with(b"00\n") => {
+                self.at += 3;
+                self.push(Node::Bool(false));
+                return Ok(());
+            }
             b'I' | b'L' => {
                 let line = self.line()?.trim_end_matches('L');
                 let value = line.parse();
@@ -252,6 +297,22 @@ impl Machine {
             }
         };
         self.push(Node::Int(value));
+        Ok(())
+    }
+
+    /// Text of protocol 0: bytes as Python 2 shows them (S), or characters, those beyond Latin-1 escaped (V).
+    fn line_of_text(&mut self, code: u8) -> Result<()> {
+        let rest = &self.bytes[self.at..];
+        let length = rest.iter().position(|&b| b == b'\n');
+        let length = length.ok_or_else(|| self.refuse("a line does not end"))?;
+        let raw = &rest[..length];
+        let node = match code {
+            b'S' => unquote(raw).map(Node::Owned),
+            _ => unescape(raw).map(Node::OwnedText),
+        };
+        let node = node.ok_or_else(|| self.refuse("text is not written as it should be"))?;
+        self.at += length + 1;
+        self.push(node);
         Ok(())
     }
 
@@ -360,7 +421,12 @@ impl Machine {
     }
 
     fn global(&mut self, module: &str, name: &str) -> Result<()> {
-        let Some(constructor) = Constructor::find(module, name) else {
+        if let ("torch", Some(dtype), true) = (module, torch::storage_type(name), self.tensors) {
+            self.push(Node::StorageClass(dtype));
+            return Ok(());
+        }
+        let found = Constructor::find(module, name);
+        let Some(constructor) = found.filter(|c| self.tensors || !c.is_torch()) else {
             return Err(Error::PickleForbidden {
                 path: self.path.clone(),
                 offset: self.instruction as u64,
@@ -436,6 +502,58 @@ impl Machine {
     }
 }
 
+/// The bytes of a literal of Python 2, such as `'a\n'`.
+fn unquote(raw: &[u8]) -> Option<Vec<u8>> {
+    let raw = raw.strip_suffix(b"\r").unwrap_or(raw);
+    let (&quote, inner) = raw
+        .split_first()
+        .filter(|(q, _)| matches!(**q, b'\'' | b'"'))?;
+    let mut rest = inner.strip_suffix(&[quote])?.iter().copied();
+    let mut bytes = Vec::with_capacity(inner.len());
+    while let Some(byte) = rest.next() {
+        if byte != b'\\' {
+            bytes.push(byte);
+            continue;
+        }
+        bytes.push(match rest.next()? {
+            b'n' => b'\n',
+            b'r' => b'\r',
+            b't' => b'\t',
+            b'x' => u8::try_from(hexadecimal(&mut rest, 2)?).ok()?,
+            plain @ (b'\\' | b'\'' | b'"') => plain,
+            _ => return None,
+        });
+    }
+    Some(bytes)
+}
+
+/// The text of a line in which every byte is a character of Latin-1, except for `\uXXXX` and `\UXXXXXXXX`.
+fn unescape(raw: &[u8]) -> Option<String> {
+    let mut rest = raw.iter().copied();
+    let mut text = String::with_capacity(raw.len());
+    while let Some(byte) = rest.next() {
+        let mut ahead = rest.clone();
+        let digits = match (byte, ahead.next()) {
+            (b'\\', Some(b'u')) => 4,
+            (b'\\', Some(b'U')) => 8,
+            _ => {
+                text.push(char::from(byte));
+                continue;
+            }
+        };
+        text.push(char::from_u32(hexadecimal(&mut ahead, digits)?)?);
+        rest = ahead;
+    }
+    Some(text)
+}
+
+fn hexadecimal(digits: &mut impl Iterator<Item = u8>, count: usize) -> Option<u32> {
+    (0..count).try_fold(0_u32, |value, _| {
+        let digit = char::from(digits.next()?).to_digit(16)?;
+        value.checked_mul(16)?.checked_add(digit)
+    })
+}
+
 /// An integer in two's complement of any length, clamped to 64 bits.
 fn little_endian(raw: &[u8]) -> i64 {
     let negative = raw.last().is_some_and(|&b| b >= 0x80);
@@ -476,6 +594,26 @@ mod tests {
                 matches!(run(program), Ok(Node::Int(v)) if v == expected),
                 "{program:?}"
             );
+        }
+    }
+
+    #[test]
+    fn text_of_protocol_0_is_read() {
+        let bytes = run(b"S'a\\'\\x00\\n\\\\'\n.").unwrap();
+        assert!(matches!(bytes, Node::Owned(b) if b == b"a'\0\n\\"));
+        let text = run(b"V\xe9\\u0416\\q\\U0001f600\n.").unwrap();
+        assert!(matches!(text, Node::OwnedText(t) if t == "\u{e9}\u{416}\\q\u{1f600}"));
+        assert!(matches!(run(b"I01\n."), Ok(Node::Bool(true))));
+        for program in [
+            &b"S'a\n."[..],
+            b"Sa\n.",
+            b"S'\\x0'\n.",
+            b"S'\\'\n.",
+            b"V\\u12\n.",
+            b"V\\ud800\n.",
+            b"Va",
+        ] {
+            assert!(run(program).is_err(), "{program:?}");
         }
     }
 

@@ -23,6 +23,10 @@ pub(super) enum Constructor {
     Encode,
     /// `collections.OrderedDict`.
     Dict,
+    /// `_rebuild_tensor_v2` of PyTorch.
+    Tensor,
+    /// `_rebuild_parameter` of PyTorch: a tensor that is trained.
+    Parameter,
 }
 
 impl Constructor {
@@ -38,8 +42,15 @@ impl Constructor {
             ("numpy.core.multiarray" | "numpy._core.multiarray", "scalar") => Self::Scalar,
             ("_codecs", "encode") => Self::Encode,
             ("collections", "OrderedDict") => Self::Dict,
+            ("torch._utils", "_rebuild_tensor_v2") => Self::Tensor,
+            ("torch._utils", "_rebuild_parameter") => Self::Parameter,
             _ => return None,
         })
+    }
+
+    /// Whether it is one of PyTorch's.
+    pub(super) fn is_torch(self) -> bool {
+        matches!(self, Self::Tensor | Self::Parameter)
     }
 }
 
@@ -126,6 +137,15 @@ pub(super) fn construct(
             Ok(Node::Owned(bytes))
         }
         (Constructor::Dict, []) => Ok(Node::Dict(Vec::new())),
+        (Constructor::Tensor, arguments) => super::torch::tensor(machine, arguments),
+        (Constructor::Parameter, &[tensor, ..]) => match machine.node(tensor) {
+            Node::Tensor(tensor) => {
+                let tensor = tensor.clone();
+                machine.spend(tensor.shape.len())?;
+                Ok(Node::Tensor(tensor))
+            }
+            _ => Err(machine.refuse("a parameter of PyTorch must be a tensor")),
+        },
         _ => Err(machine.refuse("a numpy constructor is called with the wrong arguments")),
     }
 }

@@ -9,9 +9,9 @@ fn csv(from: &str, to: &str) -> String {
 }
 
 refuses!(
-    csv_no_header,
+    csv_no_header_but_text,
     "a.csv",
-    "0,1.5,2.5\n1,0.5,-1\n",
+    "cat,1.5,2.5\ndog,0.5,-1\n",
     Error::NoScores { .. }
 );
 refuses!(
@@ -156,19 +156,19 @@ refuses!(
     csv_gz_that_is_plain,
     "a.csv.gz",
     CSV,
-    Error::WrongMagic { .. }
+    Error::NotPacked { .. }
 );
 refuses!(
     csv_gz_truncated,
     "a.csv.gz",
     cut("fine.csv.gz", 300),
-    Error::Damaged { .. }
+    Error::BadPacking { .. }
 );
 refuses!(
     csv_gz_wrong_checksum,
     "a.csv.gz",
     patched("fine.csv.gz", bytes("fine.csv.gz").len() - 6, &[1, 2]),
-    Error::Damaged { .. }
+    Error::BadPacking { .. }
 );
 
 #[test]

@@ -85,16 +85,10 @@ refuses!(
     Error::WrongDtype { .. }
 );
 refuses!(
-    npy_integer_scores,
+    npy_integers_in_one_column,
     "a.npy",
-    npy("<i4", "(1, 2)", &[0; 8]),
+    npy("<i4", "(2, 1)", &[0; 8]),
     Error::WrongDtype { .. }
-);
-refuses!(
-    npy_vector_as_scores,
-    "a.npy",
-    npy("<f4", "(2,)", &floats(&[0.0, 1.0])),
-    Error::WrongShape { .. }
 );
 refuses!(
     npy_cube_as_scores,
@@ -118,13 +112,10 @@ refuses!(
     }
 );
 refuses!(
-    npy_one_class,
+    npy_text_as_scores,
     "a.npy",
-    npy_floats(2, &[0.0, 1.0]),
-    Error::Data {
-        source: ordercal::Error::TooFewClasses { classes: 1 },
-        ..
-    }
+    npy("|S1", "(1, 2)", b"ab"),
+    Error::WrongDtype { .. }
 );
 refuses!(
     npy_nan,

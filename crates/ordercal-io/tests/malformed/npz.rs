@@ -23,7 +23,7 @@ refuses!(npz_nothing_in_it, "a.npz", npz(&[]), Error::NoScores { .. });
 refuses!(
     npz_other_names,
     "a.npz",
-    npz(&[("arr_0", npy_floats(1, &[0.0, 1.0]))]),
+    npz(&[("X_test", npy_floats(1, &[0.0, 1.0]))]),
     Error::NoScores { .. }
 );
 refuses!(npz_unknown_split, "a.npz#tset", bytes("bundle.npz"), Error::UnknownSplit { known, .. } if known == &["calib", "test"]);

@@ -56,10 +56,10 @@ refuses!(
     Error::Damaged { .. }
 );
 refuses!(
-    safetensors_integer_scores,
+    safetensors_integers_in_one_column,
     "a.safetensors",
     safetensors(
-        r#"{"logits":{"dtype":"I8","shape":[1,2],"data_offsets":[0,2]}}"#,
+        r#"{"logits":{"dtype":"I8","shape":[2,1],"data_offsets":[0,2]}}"#,
         &[0; 2]
     ),
     Error::WrongDtype { .. }
@@ -77,7 +77,7 @@ refuses!(
     safetensors_vector,
     "a.safetensors",
     safetensors(
-        r#"{"logits":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#,
+        r#"{"logits":{"dtype":"F32","shape":[1,1,1],"data_offsets":[0,4]}}"#,
         &[0; 4]
     ),
     Error::WrongShape { .. }

@@ -57,12 +57,6 @@ refuses!(
     }
 );
 refuses!(
-    parquet_integer_scores,
-    "a.parquet",
-    bytes("ints.parquet"),
-    Error::WrongDtype { .. }
-);
-refuses!(
     parquet_with_a_split,
     "a.parquet#test",
     bytes("fine_zstd.parquet"),
@@ -154,4 +148,22 @@ fn rename_column(from: &Path, to: &Path) {
             .unwrap();
     }
     writer.close().unwrap();
+}
+
+#[test]
+fn parquet_bomb_of_a_few_bytes_and_millions_of_values() {
+    use parquet::arrow::ArrowWriter;
+    use std::sync::Arc;
+    let zeros = arrow_array::Float32Array::from(vec![0.0; 12_000_000]);
+    let batch = arrow_array::RecordBatch::try_from_iter([
+        ("logit_0", Arc::new(zeros.clone()) as arrow_array::ArrayRef),
+        ("logit_1", Arc::new(zeros)),
+    ]);
+    let batch = batch.unwrap();
+    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    let bytes = writer.into_inner().unwrap();
+    assert!(bytes.len() < 1 << 20, "{}", bytes.len());
+    let error = refused("a.parquet", bytes);
+    assert!(matches!(error, Error::Damaged { .. }), "{error:?}");
 }

@@ -56,7 +56,11 @@ pub fn to_csv(comparison: &Comparison) -> String {
     text
 }
 
+/// A field, in quotes if it has to be. One that a spreadsheet would take for a formula gets an apostrophe before it.
 fn quoted(field: &str) -> String {
+    if field.starts_with(['=', '+', '-', '@', '\t']) {
+        return quoted(&format!("'{field}"));
+    }
     if field.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", field.replace('"', "\"\""))
     } else {
@@ -67,6 +71,13 @@ fn quoted(field: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_no_formulas() {
+        assert_eq!(quoted("=1+1"), "'=1+1");
+        assert_eq!(quoted("@a,b"), "\"'@a,b\"");
+        assert_eq!(quoted("sms+order"), "sms+order");
+    }
     use crate::comparison::tests::small;
 
     #[test]

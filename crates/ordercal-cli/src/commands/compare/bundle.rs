@@ -192,6 +192,11 @@ fn names(references: &[DataRef]) -> Vec<(String, String)> {
             name if count[&name] > 1 => reference.path().display().to_string(),
             name => name,
         };
+        // Names are shown on terminals, in tables and in the report.
+        let name: String = name
+            .chars()
+            .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+            .collect();
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+');
         let safe: String = name
             .chars()
@@ -234,6 +239,7 @@ mod tests {
         let files: Vec<&String> = twice.iter().map(|(_, file)| file).collect();
         assert!(files[0] != files[2] && files[1] != files[2]);
         assert_eq!(of(&["set.one.csv.gz"])[0].0, "set");
+        assert_eq!(of(&["a\u{1b}[2Jb.npz"])[0].0, "a\u{fffd}[2Jb");
     }
 
     #[test]

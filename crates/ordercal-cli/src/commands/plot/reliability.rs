@@ -15,6 +15,7 @@ use crate::args::{BinnedArgs, DrawArgs, FormArg, ReliabilityArgs};
 use crate::input::{DataInput, at, ignored};
 use crate::measure::with_predictions;
 use crate::models::{load_models, match_classes};
+use crate::output::check_distinct;
 use crate::printer::Printer;
 
 pub fn plain(args: &ReliabilityArgs, printer: Printer) -> Result<()> {
@@ -46,10 +47,13 @@ fn draw(
     let options = MetricOptions::default().with_bins(args.bins);
     options.validate()?;
     let saved = load_models(&args.model)?;
-    let input = DataInput::resolve(&args.data, "test")?;
+    let input = DataInput::resolve(&args.data, "test")?.with_ignored(&args.ignore);
+    input.check_format(None)?;
+    let paths = || args.model.iter().map(PathBuf::as_path);
+    check_distinct(&draw.output, input.paths().into_iter().chain(paths()))?;
     let mut reader = input.open(LabelNeed::Required)?;
-    let paths = args.model.iter().map(PathBuf::as_path);
-    match_classes(&mut reader, paths.zip(saved.iter().map(|(_, saved)| saved)))?;
+    let models = saved.iter().map(|(_, saved)| saved);
+    match_classes(&mut reader, paths().zip(models))?;
     let loaded = LoadedData::collect(reader)?;
     let data = loaded.dataset()?;
     let fitted_on: Vec<Fingerprint> = saved.iter().filter_map(|(_, s)| s.data).collect();

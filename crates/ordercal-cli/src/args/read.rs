@@ -1,0 +1,82 @@
+//! How data is read: its format and its columns, where names do not tell.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
+use ordercal_io::{ColumnChoice, Format, ReadOptions, STDIN, STDOUT};
+
+/// Above these options in a help text.
+const HEADING: &str = "Data whose names do not tell what it is";
+
+/// What `fit`, `apply`, `evaluate`, `inspect` and figures know about their data.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ReadArgs {
+    /// The format of `-` and of files whose ending does not tell it
+    #[arg(long, help_heading = HEADING, value_name = "FORMAT", value_parser = format_parser())]
+    pub format: Option<Format>,
+    /// The column, or array, with the labels [default: label, y_true, target or y]
+    #[arg(long, help_heading = HEADING, value_name = "NAME")]
+    pub label_column: Option<String>,
+    /// The columns with the scores in the order of the classes, as a,b,c or PREFIX*; or their array
+    #[arg(long, help_heading = HEADING, value_name = "NAMES", value_delimiter = ',')]
+    pub score_columns: Vec<String>,
+    /// What separates the columns of a csv file: one character, or `tab`
+    #[arg(long, help_heading = HEADING, value_name = "MARK", value_parser = delimiter)]
+    pub delimiter: Option<u8>,
+    /// The csv file has no header: its columns are called 0, 1, 2 and so on
+    #[arg(long, help_heading = HEADING)]
+    pub no_header: bool,
+}
+
+impl ReadArgs {
+    /// The options for reading.
+    pub fn options(&self) -> ReadOptions {
+        let mut columns = ColumnChoice::default().with_scores(self.score_columns.clone());
+        columns.label.clone_from(&self.label_column);
+        columns.delimiter = self.delimiter;
+        columns.header = self.no_header.then_some(false);
+        ReadOptions::default()
+            .with_format(self.format)
+            .with_columns(columns)
+    }
+}
+
+/// Rows to leave out.
+#[derive(Debug, Clone, Default, Args)]
+pub struct IgnoreArgs {
+    /// Leave out the rows with this label, as in --ignore-label -100
+    #[arg(long, value_name = "LABEL", allow_hyphen_values = true)]
+    pub ignore_label: Option<String>,
+}
+
+fn format_parser() -> impl TypedValueParser<Value = Format> {
+    let names = Format::ALL.iter().map(|format| format.name());
+    PossibleValuesParser::new(names)
+        .map(|name| Format::from_name(&name).expect("the name is listed"))
+}
+
+fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"tab" | b"\\t" => Ok(b'\t'),
+        &[mark] if mark.is_ascii() && !mark.is_ascii_alphanumeric() && mark != b'"' => Ok(mark),
+        _ => Err("one character such as ';', or tab, was expected".to_owned()),
+    }
+}
+
+/// A file to read; `-` is standard input.
+pub fn input_path() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(|text| match text.as_os_str() == OsStr::new("-") {
+        true => PathBuf::from(STDIN),
+        false => PathBuf::from(text),
+    })
+}
+
+/// A file to write; `-` is standard output.
+pub fn output_path() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(|text| match text.as_os_str() == OsStr::new("-") {
+        true => PathBuf::from(STDOUT),
+        false => PathBuf::from(text),
+    })
+}
