@@ -94,6 +94,9 @@ pub(crate) fn find(
     } else {
         chosen(path, header, &choice.scores, &taken)?
     };
+    // Who lists columns one by one and names the classes, too, has paired the two lists.
+    let listed = !choice.scores.is_empty() && !choice.scores.iter().any(|s| s.ends_with('*'));
+    let renamed = listed && options.class_names.is_some();
     let weight = names.iter().position(|n| n == "weight" || n == "weights");
     let mut table = TableColumns {
         kind: match found.kind {
@@ -105,7 +108,9 @@ pub(crate) fn find(
         weight: weight.filter(|_| !ignored),
         ids,
         // A single column is one of two classes.
-        class_names: found.class_names.filter(|names| names.len() > 1),
+        class_names: found
+            .class_names
+            .filter(|names| names.len() > 1 && !renamed),
         ignored: Vec::new(),
     };
     if !ignored {
@@ -462,6 +467,13 @@ mod tests {
         let table = found(&names, choose(choice.with_scores(["s_a", "s_c"]))).unwrap();
         assert_eq!(table.scores, ScoreColumns::Wide(vec![2, 4]));
         assert_eq!(table.class_names.unwrap(), ["s_a", "s_c"]);
+        // Given names are for columns in the order of the list; those behind a prefix are the file's own.
+        let given = Some(vec!["cat".to_owned(), "cow".to_owned()]);
+        for (scores, own) in [(vec!["s_a", "s_c"], None), (vec!["s_*"], Some(3))] {
+            let options = choose(ColumnChoice::default().with_scores(scores));
+            let table = found(&names, options.with_class_names(given.clone())).unwrap();
+            assert_eq!(table.class_names.map(|names| names.len()), own);
+        }
         for choice in [
             ColumnChoice::default().with_scores(["x*"]),
             ColumnChoice::default().with_scores(["s_a", "s_d"]),

@@ -3,7 +3,8 @@
 //! The tensors are the model's arrays. The header's metadata has the rest: `format`, `version`, `classes` and `checksum`
 //! as text, and as JSON `method` (with its hyperparameters), `model` (all settings that are not arrays), `report` and,
 //! if they are known, `kind` (of the scores it was fitted to), `class_names`, `class_type` (what the names are, if not
-//! text) and `data` (a hash of the rows it was fitted to). Keys are sorted and there is no time stamp, so that the same fit gives the same bytes.
+//! text) and `data` (a hash of the rows it was fitted to). Keys are sorted and there is no time stamp, so that the same
+//! fit gives the same bytes.
 //!
 //! The checksum is the SHA-256 of the whole file with zeros in the checksum's own place. Version 1 of the format
 //! had neither checksum nor kind; its files are still read.

@@ -2,8 +2,8 @@
 
 Usage: python3 make.py [OUT_DIR]      (by default the folder of this script)
 
-Makes a virtual environment under target/ with numpy, pandas, pyarrow, safetensors and ml_dtypes, runs itself there, and writes
-the fixtures. The tests of ordercal-io compare what they read with `fine.txt` and `coarse.txt`: per row the
+Makes a virtual environment under target/ with numpy, pandas, pyarrow, safetensors and ml_dtypes, runs itself
+there, and writes the fixtures. The tests of ordercal-io compare what they read with `fine.txt` and `coarse.txt`: per row the
 label, the weight and the bits of each score as a 32-bit float. `fine` has full 32-bit precision; `coarse`
 is exact in float16 and bfloat16 as well.
 """
