@@ -81,6 +81,11 @@ pub enum Warning {
         /// The NLL.
         nll: f64,
     },
+    /// Keeping every prediction costs much.
+    HighPriceOfOrder {
+        /// The share of the NLL on held-out rows.
+        share: f64,
+    },
     /// A model that does not promise to keep the ranking of every row.
     MayChangePredictions,
     /// A model whose NLL on its own calibration rows is above the uncalibrated one.
@@ -155,6 +160,12 @@ impl fmt::Display for Warning {
             Self::ChangesNothing { nll } => write!(
                 f,
                 "the fit changed nothing: the NLL stays {nll:.4}; the scores may be calibrated already"
+            ),
+            Self::HighPriceOfOrder { share } => write!(
+                f,
+                "keeping every prediction costs {:.0}% of the NLL: many predictions are wrong in a way that the labels \
+                 show; auto-free may change them",
+                100.0 * share
             ),
             Self::MayChangePredictions => {
                 f.write_str("it may change predictions; use KEY+order for a method that cannot")
@@ -325,14 +336,21 @@ pub fn check_scores(scores: &Scores<'_>) -> Vec<Warning> {
 /// Warnings about what a fit did.
 pub fn check_report(report: &FitReport) -> Vec<Warning> {
     let (before, after) = (report.nll_before, report.nll_after);
+    let mut warnings = Vec::new();
     if (before - after).abs() <= 1e-9 * before.abs() {
-        vec![Warning::ChangesNothing { nll: after }]
+        warnings.push(Warning::ChangesNothing { nll: after });
     } else if after > before {
-        vec![Warning::WorseThanUncalibrated]
-    } else {
-        Vec::new()
+        warnings.push(Warning::WorseThanUncalibrated);
     }
+    let share = report.price_of_order.unwrap_or(0.0) / report.loss;
+    if share > HIGH_PRICE {
+        warnings.push(Warning::HighPriceOfOrder { share });
+    }
+    warnings
 }
+
+/// From this share of the NLL on, the price of order is worth a warning.
+const HIGH_PRICE: f64 = 0.1;
 
 /// Warnings about a fitted model.
 pub fn check_model(model: &Model, report: &FitReport) -> Vec<Warning> {
@@ -401,6 +419,14 @@ mod tests {
                 Some(Warning::ChangesNothing { .. })
             ));
         }
+        let mut report = Method::from_key("ts").unwrap().fit(&fine).unwrap().report;
+        report.price_of_order = Some(0.05 * report.loss);
+        assert_eq!(check_report(&report), []);
+        report.price_of_order = Some(0.2 * report.loss);
+        let [Warning::HighPriceOfOrder { share }] = check_report(&report)[..] else {
+            panic!("{:?}", check_report(&report));
+        };
+        assert!((share - 0.2).abs() < 1e-12);
         let many = labelled(99, 11, |row| row % 11);
         let found = RowChecks::of(&many).all();
         assert!(matches!(found[..], [Warning::FewRows { .. }]), "{found:?}");

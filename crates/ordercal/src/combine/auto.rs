@@ -460,7 +460,7 @@ struct Words<'a> {
 }
 
 /// A price of order above this share of the NLL is worth a remark.
-const HIGH_PRICE: f64 = 0.02;
+const NOTED_PRICE: f64 = 0.02;
 
 impl Words<'_> {
     fn mean(&self, nlls: &[f64]) -> f64 {
@@ -500,7 +500,7 @@ impl Words<'_> {
 /// What keeping every prediction costs, if it is much.
 fn price_in_words(kept: f64, free: f64) -> Option<String> {
     let price = kept - free;
-    (price > HIGH_PRICE * kept).then(|| {
+    (price > NOTED_PRICE * kept).then(|| {
         format!(
             "keeping every prediction costs {price:.4} of NLL on held-out rows ({:.1}%): auto-free, which may change \
              predictions, does without that",
