@@ -1,6 +1,6 @@
 """How often do 95 % intervals contain the value of a metric on the population?
 
-`python benchmarks/interval_coverage.py [SAMPLES] [RESAMPLES] [ROWS…]` prints the table of the guide.
+`python benchmarks/interval_coverage.py [SAMPLES] [RESAMPLES] [ROWS…]` prints what docs/intervals.md sums up.
 
 Logits are normal with standard deviation 2, and a label is drawn from the softmax of β times its row: β = 1 is perfect
 calibration, β < 1 is overconfidence. The population's value is that of 100,000 rows, each there once for every class with
