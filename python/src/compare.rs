@@ -159,9 +159,11 @@ impl Plan {
         let calib = rows.dataset(self.kind, scores).map_err(wrong("calib"))?;
         let test = test_rows.dataset(self.kind, test_scores);
         let test = test.map_err(wrong("test"))?;
-        let checks = RowChecks::of(&calib);
-        let evaluation = RowChecks::of(&test).evaluation(&[checks.fingerprint()]);
-        for (split, found) in [("calib", checks.before_fit()), ("test", evaluation)] {
+        let fit = RowChecks::of(&calib).before_fit();
+        let mut checks =
+            RowChecks::new(test.classes()).of_models_fitted_on(vec![calib.fingerprint()]);
+        checks.add(&test);
+        for (split, found) in [("calib", fit), ("test", checks.evaluation())] {
             warnings.extend(
                 found
                     .iter()

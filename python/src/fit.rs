@@ -44,10 +44,10 @@ pub fn fit(
         let data = rows.dataset(kind, scores)?;
         let fitted = method.fit_watched(&data, watch)?;
         let seconds = start.elapsed().as_secs_f64();
-        Ok::<_, ordercal::Error>((fitted, seconds, RowChecks::of(&data)))
+        let warnings = RowChecks::of(&data).before_fit();
+        Ok::<_, ordercal::Error>((fitted, seconds, warnings, data.fingerprint()))
     })?;
-    let (fitted, seconds, checks) = fitted.map_err(refuse)?;
-    let mut warnings = checks.before_fit();
+    let (fitted, seconds, mut warnings, fingerprint) = fitted.map_err(refuse)?;
     if method.key() != UNCALIBRATED {
         warnings.extend(check_report(&fitted.report));
     }
@@ -57,6 +57,6 @@ pub fn fit(
         .with_class_names(class_names)
         .with_class_type(class_type)
         .with_kind(kind)
-        .with_data(checks.fingerprint());
+        .with_data(fingerprint);
     Ok(Model::new(saved, seconds))
 }

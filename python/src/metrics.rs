@@ -103,7 +103,7 @@ pub fn evaluate(
             });
             (metric.key(), values[metric], interval)
         };
-        let warnings = RowChecks::of(&data).evaluation(&[]);
+        let warnings = RowChecks::of(&data).evaluation();
         let warnings = warnings.iter().map(ToString::to_string).collect();
         Ok((metrics.iter().map(one).collect(), warnings))
     };

@@ -37,28 +37,19 @@ pub struct Streamed {
     pub state: Option<MetricState>,
 }
 
-/// Whether a metric reads bins of every class, which a state holds only if it is told to.
-pub fn reads_classes(metric: Metric, classes: usize) -> bool {
-    match metric {
-        Metric::MarginalCe => true,
-        // Of two classes, Cox's regression reads the same bins.
-        Metric::CoxSlope | Metric::CoxIntercept => classes == 2,
-        _ => false,
-    }
-}
-
 /// Evaluates the scores and the models on all rows of a reader, without intervals. A `state` without rows is filled
-/// with those of the last model, or of the scores.
+/// with those of the last model, or of the scores; `checks` are told the rows.
 pub fn evaluate_stream(
     reader: RowReader,
     models: &[(String, &Model)],
     measures: &Measures,
     mut state: Option<MetricState>,
+    mut checks: RowChecks,
     bar: &ProgressBar,
 ) -> Result<Streamed> {
     let empty = MetricState::new(reader.classes(), measures.options.clone())?;
     let mut wanted = measures.metrics.iter();
-    let wanted = wanted.any(|metric| reads_classes(*metric, reader.classes()));
+    let wanted = wanted.any(|metric| metric.reads_class_bins(reader.classes()));
     let new = if wanted && reader.classes() * (models.len() + 1) <= MAX_MARGINAL_CLASSES {
         empty.with_marginal()?
     } else {
@@ -70,7 +61,6 @@ pub fn evaluate_stream(
         .map(|(name, model)| Accumulator::new(name, Some(model), &new));
     accumulators.extend(of_models);
     let last = accumulators.len() - 1;
-    let mut checks = RowChecks::new(reader.classes());
     let mut rows = 0;
     for chunk in reader {
         let chunk = chunk?;
@@ -186,7 +176,15 @@ mod tests {
         let reader = RowReader::open(&data, options.with_chunk_rows(700)).unwrap();
         let bar = ProgressBar::hidden();
         let empty = || MetricState::new(whole.classes(), measures.options.clone()).unwrap();
-        let found = evaluate_stream(reader, &models, &measures, Some(empty()), &bar).unwrap();
+        let found = evaluate_stream(
+            reader,
+            &models,
+            &measures,
+            Some(empty()),
+            RowChecks::new(whole.classes()),
+            &bar,
+        )
+        .unwrap();
         assert_eq!(found.rows, whole.rows());
         let state = state_of(&whole, Some(models[1].1), empty()).unwrap();
         assert_eq!(found.state.unwrap().to_bytes(), state.to_bytes());
@@ -216,7 +214,14 @@ mod tests {
             let options = ReadOptions::default().with_labels(LabelNeed::Required);
             let reader = RowReader::open(&DataRef::new(&path), options.with_chunk_rows(10));
             let bar = ProgressBar::hidden();
-            let streamed = evaluate_stream(reader.unwrap(), &[], &all_metrics(), None, &bar);
+            let streamed = evaluate_stream(
+                reader.unwrap(),
+                &[],
+                &all_metrics(),
+                None,
+                RowChecks::new(2),
+                &bar,
+            );
             streamed.map(|_| ()).unwrap_err().to_string()
         };
         for bad in [

@@ -118,7 +118,8 @@ pub(crate) fn open_stream(path: &Path) -> Result<Box<dyn std::io::Read + Send>> 
     packing.unpack(path, file, size)
 }
 
-fn open_as(path: &Path, plain: &Path) -> Result<(File, u64)> {
+/// Opens `plain`; errors name `path`.
+pub(crate) fn open_as(path: &Path, plain: &Path) -> Result<(File, u64)> {
     let file = File::open(plain).map_err(|e| Error::io(path, "read", e))?;
     let metadata = file.metadata().map_err(|e| Error::io(path, "read", e))?;
     if metadata.is_dir() {

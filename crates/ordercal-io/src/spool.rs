@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use crate::atomic::{clean_up, hold, keep_pending};
+use crate::data_ref::open_as;
 use crate::error::{Error, Result};
 use crate::packing::Packing;
 
@@ -48,22 +49,11 @@ pub(crate) fn plain_file(path: &Path) -> Result<PathBuf> {
         // Not by its name: a socket cannot be opened by one.
         Box::new(io::stdin())
     } else {
-        let file = File::open(path).map_err(|e| Error::io(path, "read", e))?;
-        let metadata = file.metadata().map_err(|e| Error::io(path, "read", e))?;
-        if metadata.is_dir() {
-            return Err(Error::IsDirectory {
-                path: path.to_path_buf(),
-            });
-        }
-        if metadata.is_file() && metadata.len() == 0 {
-            return Err(Error::Empty {
-                path: path.to_path_buf(),
-            });
-        }
+        let (file, size) = open_as(path, path)?;
         if pipe {
             Box::new(file)
         } else {
-            packing.unpack(path, file, metadata.len())?
+            packing.unpack(path, file, size)?
         }
     };
     let (copy, file) = copy(path, &mut source)?;

@@ -188,6 +188,9 @@ pub struct RowChecks {
     /// Rows whose prediction is the label minus 1, the label, the label plus 1.
     hits: [usize; 3],
     seen: Vec<bool>,
+    /// What models were fitted on.
+    fitted_on: Vec<Fingerprint>,
+    /// Of these rows; only if there is something to compare it with, because a hash takes longer than many a metric.
     fingerprint: Fingerprint,
 }
 
@@ -200,8 +203,16 @@ impl RowChecks {
             distributions: true,
             hits: [0; 3],
             seen: vec![false; classes],
+            fitted_on: Vec::new(),
             fingerprint: Fingerprint::default(),
         }
+    }
+
+    /// The same, of rows that models are evaluated on which were fitted on other rows, it is hoped.
+    #[must_use]
+    pub fn of_models_fitted_on(mut self, fitted_on: Vec<Fingerprint>) -> Self {
+        self.fitted_on = fitted_on;
+        self
     }
 
     /// The checks of a whole dataset.
@@ -220,7 +231,9 @@ impl RowChecks {
         for &label in data.labels() {
             self.seen[label as usize] = true;
         }
-        self.fingerprint.add(data.fingerprint());
+        if !self.fitted_on.is_empty() {
+            self.fingerprint.add(data.fingerprint());
+        }
         self.unit = self.unit && within_unit_interval(data.scores());
         self.distributions = self.unit && self.distributions && sum_to_one(data.scores());
         let rows = data.scores().as_slice().par_chunks(data.classes());
@@ -238,11 +251,6 @@ impl RowChecks {
         }
     }
 
-    /// The hash of the rows.
-    pub fn fingerprint(&self) -> Fingerprint {
-        self.fingerprint
-    }
-
     /// What to say before a model is fitted to the rows.
     pub fn before_fit(&self) -> Vec<Warning> {
         let mut warnings = self.about_both();
@@ -257,10 +265,10 @@ impl RowChecks {
         warnings
     }
 
-    /// What to say about an evaluation on the rows of models that were fitted on other rows, it is hoped.
-    pub fn evaluation(&self, fitted_on: &[Fingerprint]) -> Vec<Warning> {
+    /// What to say about an evaluation on the rows.
+    pub fn evaluation(&self) -> Vec<Warning> {
         let mut warnings = self.about_both();
-        if fitted_on.contains(&self.fingerprint) {
+        if self.fitted_on.contains(&self.fingerprint) {
             warnings.push(Warning::SameRows);
         }
         warnings
@@ -401,7 +409,7 @@ mod tests {
             checks.before_fit(),
             [probabilities.clone(), few.clone(), missing]
         );
-        assert_eq!(checks.evaluation(&[]), [probabilities, few]);
+        assert_eq!(checks.evaluation(), [probabilities, few]);
         let labels: Vec<u32> = (0..60).map(|row| row % 2).collect();
         let fine = data(ScoreKind::Probs, 60, &labels);
         assert_eq!(RowChecks::of(&fine).all(), []);
@@ -462,7 +470,7 @@ mod tests {
                 .any(|w| matches!(w, Warning::BelowChance { .. }))
         );
         let shifted = labelled(200, 5, |row| (row % 5 + 1) % 5);
-        let found = RowChecks::of(&shifted).evaluation(&[]);
+        let found = RowChecks::of(&shifted).evaluation();
         let text = found[0].to_string();
         assert_eq!(
             text,
@@ -471,7 +479,7 @@ mod tests {
         );
         // Few rows of many classes, but the shift explains them.
         let shifted = labelled(60, 30, |row| (row % 30 + 29) % 30);
-        let found = RowChecks::of(&shifted).evaluation(&[]);
+        let found = RowChecks::of(&shifted).evaluation();
         assert!(found[0].to_string().contains("+1 added"), "{found:?}");
         // Two classes that are swapped.
         let swapped = labelled(200, 2, |row| (row + 1) % 2);
@@ -485,18 +493,18 @@ mod tests {
     #[test]
     fn chunks_give_the_warnings_of_the_whole() {
         let whole = labelled(300, 3, |row| (row * row) % 3);
-        let mut checks = RowChecks::new(3);
-        for start in [200, 0, 100] {
-            checks.add(&whole.select(&(start..start + 100).collect::<Vec<_>>()));
-        }
-        let expected = RowChecks::of(&whole);
-        assert_eq!(checks.all(), expected.all());
-        assert_eq!(checks.fingerprint(), expected.fingerprint());
-        assert_eq!(
-            checks.evaluation(&[whole.fingerprint()]),
-            [Warning::SameRows]
-        );
         let other = labelled(300, 3, |row| row % 3).fingerprint();
-        assert_eq!(checks.evaluation(&[other]), []);
+        for (fitted_on, expected) in [
+            (vec![other, whole.fingerprint()], &[Warning::SameRows][..]),
+            (vec![other], &[]),
+            (vec![], &[]),
+        ] {
+            let mut checks = RowChecks::new(3).of_models_fitted_on(fitted_on);
+            for start in [200, 0, 100] {
+                checks.add(&whole.select(&(start..start + 100).collect::<Vec<_>>()));
+            }
+            assert_eq!(checks.all(), RowChecks::of(&whole).all());
+            assert_eq!(checks.evaluation(), expected);
+        }
     }
 }

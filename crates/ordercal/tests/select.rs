@@ -34,6 +34,12 @@ fn nll(model: &Model, data: &Dataset<'_>) -> f64 {
     -rows.map(|(row, &y)| logs[[row, y as usize]]).sum::<f64>() / data.rows() as f64
 }
 
+/// The NLL of the scores as they are.
+fn nll_before(data: &Dataset<'_>) -> f64 {
+    let method = Method::from_key("uncalibrated").unwrap();
+    nll(&method.fit(data).unwrap().model, data)
+}
+
 #[test]
 fn auto_does_not_worsen_calibrated_scores() {
     for (classes, seed) in [(3, 1), (3, 2), (10, 3), (10, 4)] {
@@ -41,14 +47,7 @@ fn auto_does_not_worsen_calibrated_scores() {
             perfect(1500, classes, seed),
             perfect(4000, classes, 100 + seed),
         );
-        let before = nll(
-            &Method::from_key("uncalibrated")
-                .unwrap()
-                .fit(&calib)
-                .unwrap()
-                .model,
-            &test,
-        );
+        let before = nll_before(&test);
         for method in [Method::from(Auto::default()), AutoFree::default().into()] {
             let fitted = method.fit(&calib).unwrap();
             let change = nll(&fitted.model, &test) / before - 1.0;
@@ -152,14 +151,7 @@ fn every_effort_helps_and_quick_is_close_behind() {
         overconfident_data(1200, 5, 4),
         overconfident_data(4000, 5, 5),
     );
-    let before = nll(
-        &Method::from_key("uncalibrated")
-            .unwrap()
-            .fit(&calib)
-            .unwrap()
-            .model,
-        &test,
-    );
+    let before = nll_before(&test);
     let [quick, standard] = [AutoEffort::Quick, AutoEffort::Standard].map(|effort| {
         let method = Method::from(Auto::default().with_effort(effort));
         nll(&method.fit(&calib).unwrap().model, &test)

@@ -19,7 +19,7 @@ use crate::measure::{Evaluation, evaluate_in_memory, state_of, tables};
 use crate::models::{load_models, match_classes};
 use crate::output::check_distinct;
 use crate::printer::{self, Printer};
-use crate::stream::{evaluate_stream, is_large, reads_classes};
+use crate::stream::{evaluate_stream, is_large};
 use crate::verdict;
 
 /// Thresholds, each with the text it was parsed from.
@@ -48,6 +48,7 @@ pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exi
     let paths = args.model.iter().map(PathBuf::as_path);
     match_classes(&mut reader, paths.zip(saved.iter().map(|(_, saved)| saved)))?;
     let fitted_on: Vec<Fingerprint> = saved.iter().filter_map(|(_, s)| s.data).collect();
+    let mut checks = RowChecks::new(classes).of_models_fitted_on(fitted_on);
     let ignored: Vec<Warning> = ignored(reader.ignored()).collect();
     if args.metrics.is_none() {
         shown.retain(|metric| metric.check_classes(classes).is_ok());
@@ -69,14 +70,15 @@ pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exi
     // The bootstrap needs all rows in memory.
     let (n, evaluations, state) = if is_large(rows, classes) && measures.bootstrap.is_none() {
         let bar = printer.progress(rows as u64, "rows");
-        let found = evaluate_stream(reader, &models, &measures, empty, &bar)?;
+        let found = evaluate_stream(reader, &models, &measures, empty, checks, &bar)?;
         bar.finish_and_clear();
-        warnings = found.checks.evaluation(&fitted_on);
+        warnings = found.checks.evaluation();
         (found.rows, found.evaluations, found.state)
     } else {
         let loaded = LoadedData::collect(reader)?;
         let data = loaded.dataset()?;
-        warnings = RowChecks::of(&data).evaluation(&fitted_on);
+        checks.add(&data);
+        warnings = checks.evaluation();
         let evaluations = evaluate_in_memory(&data, &models, &measures)?;
         let last = models.last().map(|(_, model)| *model);
         let state = empty.map(|empty| state_of(&data, last, empty));
@@ -153,8 +155,8 @@ fn empty_state(
 ) -> Result<MetricState> {
     let state = MetricState::new(classes, options.clone())?;
     let asked = args.metrics.iter().flatten();
-    let mut asked = asked.filter_map(|key| key.trim().parse().ok());
-    Ok(if asked.any(|metric| reads_classes(metric, classes)) {
+    let mut asked = asked.filter_map(|key| key.trim().parse::<Metric>().ok());
+    Ok(if asked.any(|metric| metric.reads_class_bins(classes)) {
         state.with_marginal()?
     } else {
         state

@@ -33,8 +33,7 @@ pub fn run(args: &FitArgs, common: &Common, printer: Printer) -> Result<Exit> {
     check_distinct(&args.output, input.paths().into_iter().chain(config))?;
     let loaded = input.load()?;
     let data = loaded.dataset()?;
-    let checks = RowChecks::of(&data);
-    let mut warnings = checks.before_fit();
+    let mut warnings = RowChecks::of(&data).before_fit();
     warnings.extend(ignored(loaded.ignored()));
     printer.warn(input.path(), &warnings)?;
     let start = Instant::now();
@@ -45,7 +44,7 @@ pub fn run(args: &FitArgs, common: &Common, printer: Printer) -> Result<Exit> {
     let saved = saved
         .with_class_names(loaded.class_names().map(<[String]>::to_vec))
         .with_kind(loaded.kind())
-        .with_data(checks.fingerprint());
+        .with_data(data.fingerprint());
     if saved.method.key() != UNCALIBRATED {
         printer.warn(input.path(), &check_report(&saved.report))?;
     }

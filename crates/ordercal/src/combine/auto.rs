@@ -317,14 +317,13 @@ impl Work<'_> {
             kept - free
         });
 
-        let (beta, _) = fit_beta(data, &Unwatched)?;
         let mut parts = vec![(gate[0], identity)];
         if gate[1] > NEGLIGIBLE {
             let tempered = self.plan.candidates[TS].method.fit(data, counter)?;
             parts.push((gate[1], self.behind_floor(tempered.model)?));
         }
         if gate[2] > NEGLIGIBLE {
-            let mut model = self.refit(&mixed_shares, beta, counter)?;
+            let mut model = self.refit(&mixed_shares, counter)?;
             if let Some(step) = last {
                 model = ChainModel::new(model, step)?.into();
             }
@@ -349,11 +348,7 @@ impl Work<'_> {
     fn held_out<'s>(&self, shares: impl Fn(usize) -> &'s Vec<f64>) -> Result<Dataset<'static>> {
         let models = (0..self.folds.count())
             .map(|fold| {
-                let beta = if self.keep_order {
-                    fit_beta(&self.data.select(&self.folds.kept(fold)), &Unwatched)?.0
-                } else {
-                    1.0
-                };
+                let beta = self.inverse_temperature(Some(fold))?;
                 self.assemble(shares(fold), beta, |member| {
                     Ok(self.members()[member].models[fold].clone())
                 })
@@ -364,7 +359,7 @@ impl Work<'_> {
     }
 
     /// Every member with a share, fitted once more on all rows, mixed.
-    fn refit(&self, shares: &[f64], beta: f64, counter: &FitCounter<'_>) -> Result<Model> {
+    fn refit(&self, shares: &[f64], counter: &FitCounter<'_>) -> Result<Model> {
         use rayon::prelude::*;
         let needed: Vec<usize> = (0..shares.len())
             .filter(|&member| {
@@ -385,10 +380,23 @@ impl Work<'_> {
                 Ok(fitted.model)
             })
             .collect::<Result<Vec<Model>>>()?;
+        let beta = self.inverse_temperature(None)?;
         self.assemble(shares, beta, |member| {
             let place = needed.binary_search(&member).expect("all that are needed");
             Ok(models[place].clone())
         })
+    }
+
+    /// What the projection mixes in, from all rows or without a fold; of no consequence where nothing is projected.
+    fn inverse_temperature(&self, without: Option<usize>) -> Result<f64> {
+        if !self.keep_order {
+            return Ok(1.0);
+        }
+        let (beta, _) = match without {
+            Some(fold) => fit_beta(&self.data.select(&self.folds.kept(fold)), &Unwatched)?,
+            None => fit_beta(self.data, &Unwatched)?,
+        };
+        Ok(beta)
     }
 
     /// A model that reads the scores as they were given.

@@ -81,11 +81,13 @@ impl Bundle {
             );
         }
         let Splits { calib, test } = read(&reference, options)?;
-        let checks = RowChecks::of(&calib.dataset()?);
-        let mut fit = checks.before_fit();
+        let fitted_on = calib.dataset()?;
+        let mut fit = RowChecks::of(&fitted_on).before_fit();
         fit.extend(ignored(calib.ignored()));
-        let rows = checks.fingerprint();
-        let evaluation = RowChecks::of(&test.dataset()?).evaluation(&[rows]);
+        let rows = fitted_on.fingerprint();
+        let mut checks = RowChecks::new(test.classes()).of_models_fitted_on(vec![rows]);
+        checks.add(&test.dataset()?);
+        let evaluation = checks.evaluation();
         let named = |split: &str| PathBuf::from(reference.clone().with_split(split).to_string());
         let warnings = vec![(named("calib"), fit), (named("test"), evaluation)];
         let source = DataSource {

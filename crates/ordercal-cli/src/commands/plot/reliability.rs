@@ -57,7 +57,9 @@ fn draw(
     let loaded = LoadedData::collect(reader)?;
     let data = loaded.dataset()?;
     let fitted_on: Vec<Fingerprint> = saved.iter().filter_map(|(_, s)| s.data).collect();
-    let mut warnings = RowChecks::of(&data).evaluation(&fitted_on);
+    let mut checks = RowChecks::new(data.classes()).of_models_fitted_on(fitted_on);
+    checks.add(&data);
+    let mut warnings = checks.evaluation();
     warnings.extend(ignored(loaded.ignored()));
     printer.warn(input.path(), &warnings)?;
     let target = args.class.map_or(Target::TopLabel, Target::Class);

@@ -190,6 +190,17 @@ impl Metric {
         Ok(())
     }
 
+    /// Whether a [`MetricState`](super::MetricState) gives the metric only if it [keeps](super::MetricState::with_marginal)
+    /// the bins of every class.
+    pub fn reads_class_bins(self, classes: usize) -> bool {
+        match self {
+            Self::MarginalCe => true,
+            // Of two classes, Cox's regression reads the same bins.
+            Self::CoxSlope | Self::CoxIntercept => classes == 2,
+            _ => false,
+        }
+    }
+
     /// Whether the metric depends only on the confidence of the predicted class and on whether it is right.
     pub fn is_top_label(self) -> bool {
         matches!(self.definition().compute, Compute::TopLabel(_))
