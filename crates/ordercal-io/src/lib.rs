@@ -58,6 +58,8 @@ mod columns;
 mod csv;
 mod data_ref;
 mod error;
+#[cfg(test)]
+mod faults;
 mod formats;
 mod ids;
 mod inspect;

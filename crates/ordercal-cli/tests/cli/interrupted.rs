@@ -72,6 +72,63 @@ fn ctrl_c_during_the_demo_removes_its_temporary_folder() {
     assert!(place.names().is_empty(), "{:?}", place.names());
 }
 
+/// The bytes of a numpy file of `rows` × 50 logits.
+fn many_logits(rows: usize) -> Vec<u8> {
+    let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, 50), }}");
+    let mut file = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
+    file.extend(format!("{header:117}\n").bytes());
+    let scores = (0..rows * 50).map(|i| (i * 7919 % 1009) as f32 / 100.0);
+    file.extend(scores.flat_map(f32::to_le_bytes));
+    file
+}
+
+#[test]
+fn a_kill_leaves_the_old_file_or_the_new_one() {
+    let place = Folder::new();
+    place.write("small.npy", many_logits(40));
+    place.write("labels.npy", {
+        let header = "{'descr': '|u1', 'fortran_order': False, 'shape': (40,), }";
+        let mut file = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
+        file.extend(format!("{header:117}\n").bytes());
+        file.extend((0..40).map(|row| row % 50));
+        file
+    });
+    place
+        .run("fit --logits small.npy --labels labels.npy --method ts -o m.safetensors")
+        .ok();
+    place.write("big.npy", many_logits(40_000));
+    let apply = "apply m.safetensors big.npy -o p.npy";
+    let start = Instant::now();
+    place.run(apply).ok();
+    let whole = start.elapsed();
+    let new = std::fs::read(place.path("p.npy")).unwrap();
+    let before = place.names();
+    let mut killed = 0;
+    for moment in 1..=8 {
+        place.write("p.npy", "old");
+        let mut child = place.start(apply);
+        std::thread::sleep(whole * moment / 9);
+        killed += u32::from(child.try_wait().unwrap().is_none());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let now = std::fs::read(place.path("p.npy")).unwrap();
+        assert!(now == b"old" || now == new, "{} bytes", now.len());
+    }
+    assert!(killed > 0, "every run ended before it was killed");
+    // What was left is removed by the next run, once it is old enough to be nobody's.
+    let old = std::time::SystemTime::now() - Duration::from_secs(60);
+    for name in place.names() {
+        if !before.contains(&name) {
+            assert!(name.starts_with(".p.npy.") && name.ends_with(".tmp"), "{name}");
+            let left = std::fs::File::options().write(true).open(place.path(&name));
+            left.unwrap().set_modified(old).unwrap();
+        }
+    }
+    place.run(apply).ok();
+    assert_eq!(place.names(), before);
+    assert!(std::fs::read(place.path("p.npy")).unwrap() == new);
+}
+
 /// A file system of a few pages, if this machine lets us make one.
 struct TinyDisk<'a>(&'a Path);
 
