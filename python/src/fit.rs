@@ -44,7 +44,9 @@ pub fn fit(
         let data = rows.dataset(kind, scores)?;
         let fitted = method.fit_watched(&data, watch)?;
         let seconds = start.elapsed().as_secs_f64();
-        let warnings = RowChecks::of(&data).before_fit();
+        let warnings = RowChecks::of(&data)
+            .of_classes(class_names.as_deref())
+            .before_fit();
         Ok::<_, ordercal::Error>((fitted, seconds, warnings, data.fingerprint()))
     })?;
     let (fitted, seconds, mut warnings, fingerprint) = fitted.map_err(refuse)?;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use ordercal::metrics::{Metric, MetricState};
+use ordercal::words::count;
 use ordercal_io::write_atomically;
 use serde_json::{Map, Value, json};
 
@@ -65,10 +66,10 @@ pub fn run(args: &MergeArgs, printer: Printer) -> Result<Exit> {
         "missing": missing,
     }));
     printer.remark(format_args!(
-        "{} rows of {} classes from {} files",
-        merged.rows(),
+        "{} of {} classes from {}",
+        count(merged.rows(), "row", "rows"),
         merged.classes(),
-        args.states.len()
+        count(args.states.len(), "file", "files")
     ));
     let lines = found.iter().map(|(metric, estimate)| {
         let bound = match estimate.error_bound {

@@ -47,7 +47,7 @@ fn write_files(ending: &str, folder: &Path) {
     let names = ["cat", "dog", "eel"].map(str::to_owned).to_vec();
     for (name, spec) in [
         ("plain", spec.clone()),
-        ("named", spec.clone().with_class_names(names)),
+        ("named", spec.clone().with_class_names(Some(names))),
         ("wide", spec.with_dtype(OutputType::F64)),
     ] {
         let path = folder.join(format!("seed-{name}{ending}"));

@@ -100,7 +100,7 @@ fn read(ending: &str, bytes: &[u8]) {
             continue;
         };
         check(&path, whole.scores());
-        if whole.labels().is_some() {
+        if whole.has_labels() {
             check(&path, whole.dataset());
         }
         let chunked = options.clone().with_chunk_rows(2);
