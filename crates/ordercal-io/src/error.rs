@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ordercal::words::count;
+use ordercal::words::{count, printable};
 
 use crate::formats::Format;
 
@@ -499,7 +499,6 @@ pub enum Error {
 /// Text from a file for use in a message: without control characters, and not too long.
 pub(crate) fn clean(text: &str) -> String {
     const LONGEST: usize = 200;
-    let printable = |c: char| if c.is_control() { '\u{fffd}' } else { c };
     let mut clean: String = text.chars().take(LONGEST).map(printable).collect();
     if text.chars().nth(LONGEST).is_some() {
         clean.push('…');

@@ -323,6 +323,9 @@ pub enum Error {
         /// Its value in the second.
         right: String,
     },
+    /// A state that contains rows which another one contains.
+    #[error("a shard of it was merged already; give each shard once")]
+    SameShard,
     /// Bytes that do not encode a state.
     #[error("this is not a valid metric state: {reason}")]
     InvalidState {

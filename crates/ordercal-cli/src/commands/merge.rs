@@ -22,6 +22,7 @@ pub fn run(args: &MergeArgs, printer: Printer) -> Result<Exit> {
         bail!("no states were given");
     };
     let mut merged = state.clone();
+    merged.mark_shard();
     for (place, (path, state)) in others.iter().enumerate() {
         // Equal sums to the last bit, bin by bin, are the same rows.
         if let Some((same, _)) = states[..=place].iter().find(|(_, other)| other == state) {
@@ -39,7 +40,9 @@ pub fn run(args: &MergeArgs, printer: Printer) -> Result<Exit> {
                 format_args!("it does not go with {}: {e}", first.display()),
             )
         };
-        merged.merge(state).map_err(refused)?;
+        let mut shard = state.clone();
+        shard.mark_shard();
+        merged.merge(&shard).map_err(refused)?;
     }
     let found = merged.finalize().map_err(|e| at(&args.states[0], e))?;
     if let Some(path) = &args.state_out {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::files::BUNDLE;
+use crate::files::{BUNDLE, npy_labels, npy_raw};
 use crate::harness::Folder;
 
 /// A fit that would take many minutes.
@@ -72,27 +72,18 @@ fn ctrl_c_during_the_demo_removes_its_temporary_folder() {
     assert!(place.names().is_empty(), "{:?}", place.names());
 }
 
-/// The bytes of a numpy file of `rows` × 50 logits.
+/// A numpy file of `rows` × 50 logits.
 fn many_logits(rows: usize) -> Vec<u8> {
-    let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, 50), }}");
-    let mut file = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
-    file.extend(format!("{header:117}\n").bytes());
     let scores = (0..rows * 50).map(|i| (i * 7919 % 1009) as f32 / 100.0);
-    file.extend(scores.flat_map(f32::to_le_bytes));
-    file
+    let bytes: Vec<u8> = scores.flat_map(f32::to_le_bytes).collect();
+    npy_raw("<f4", &format!("({rows}, 50)"), &bytes)
 }
 
 #[test]
 fn a_kill_leaves_the_old_file_or_the_new_one() {
     let place = Folder::new();
     place.write("small.npy", many_logits(40));
-    place.write("labels.npy", {
-        let header = "{'descr': '|u1', 'fortran_order': False, 'shape': (40,), }";
-        let mut file = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
-        file.extend(format!("{header:117}\n").bytes());
-        file.extend((0..40).map(|row| row % 50));
-        file
-    });
+    place.write("labels.npy", npy_labels(&(0..40).collect::<Vec<i64>>()));
     place
         .run("fit --logits small.npy --labels labels.npy --method ts -o m.safetensors")
         .ok();

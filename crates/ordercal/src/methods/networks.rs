@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::data::Dataset;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::methods::temperature::fit_beta;
 use crate::methods::{Calibrator, Describe, FitReport, Fitted, check_non_negative};
 use crate::models::{NetworkModel, Wiring, check_hidden};
@@ -127,6 +127,13 @@ impl<F: Family> Calibrator for Network<F> {
 
     fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
         self.validate()?;
+        if self.early_stopping.is_some() && data.has_groups() {
+            return Err(Error::invalid(
+                "early_stopping",
+                "set",
+                "none: its held-out rows are drawn one by one, which would divide groups and soft labels",
+            ));
+        }
         let (beta, start) = fit_beta(data, &Unwatched)?;
         let sorted = SortedData::new(data, self.input);
         let classes = data.classes();

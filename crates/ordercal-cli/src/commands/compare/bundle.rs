@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use ordercal::diagnose::{RowChecks, Warning};
+use ordercal::words::printable;
 use ordercal::{Fingerprint, ScoreKind};
 use ordercal_io::{DataRef, LabelNeed, LoadedData, ReadOptions, RowReader};
 use ordercal_report::DataSource;
@@ -201,10 +202,7 @@ fn names(references: &[DataRef]) -> Vec<(String, String)> {
             name => name,
         };
         // Names are shown on terminals, in tables and in the report.
-        let name: String = name
-            .chars()
-            .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-            .collect();
+        let name: String = name.chars().map(printable).collect();
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+');
         let safe: String = name
             .chars()

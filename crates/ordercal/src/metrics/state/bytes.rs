@@ -5,13 +5,14 @@
 //! | bytes | |
 //! |---|---|
 //! | 8 | `ordcalMS` |
-//! | 2, 2 | version 2; flags: 1 `marginal_ce` is kept, 2 all weights were integers, 4 the tables of classes are empty |
+//! | 2, 2 | version 2; flags: 1 `marginal_ce` is kept, 2 all weights were integers, 4 the tables of classes are empty, 8 shards are listed |
 //! | 4, 4, 4 | classes, bins, k of top-k |
 //! | 8, 8 | norm, clip, as floats |
 //! | 8, 8 | rows; rows whose label has probability 0 |
 //! | 7 × 16 | weight, hits, top-k hits, negative log-likelihood, Brier score; Brier score of the confidence minus its expectation, variance of that |
 //! | tables | top label, class-wise, left-closed, fine, and if kept marginal |
 //! | a grid | residuals and weights |
+//! | 8 × shards | hashes of the shards that it was merged from, ascending, if listed |
 //!
 //! A table is one bit for every bin, set if the bin is not empty, and 56 bytes for every set bit: rows,
 //! weight, confidence, hits. The grid likewise, with 32 bytes for every node. So a reader never allocates
@@ -28,6 +29,7 @@ const VERSION: u16 = 2;
 const MARGINAL: u16 = 1;
 const INTEGER_WEIGHTS: u16 = 2;
 const NO_CLASS_BINS: u16 = 4;
+const SHARDS: u16 = 8;
 
 impl MetricState {
     /// Serialises the state; equal states give equal bytes.
@@ -46,7 +48,8 @@ impl MetricState {
         } else {
             NO_CLASS_BINS
         };
-        out.extend((marginal | integer_weights | no_class_bins).to_le_bytes());
+        let shards = if self.shards.is_empty() { 0 } else { SHARDS };
+        out.extend((marginal | integer_weights | no_class_bins | shards).to_le_bytes());
         for number in [self.classes, self.options.bins, self.options.top_k] {
             // All three were checked to fit when the state was created.
             out.extend((number as u32).to_le_bytes());
@@ -82,6 +85,7 @@ impl MetricState {
             out.extend(residual.to_le_bytes());
             out.extend(weight.to_le_bytes());
         }
+        out.extend(self.shards.iter().flat_map(|shard| shard.to_le_bytes()));
         out
     }
 
@@ -99,7 +103,7 @@ impl MetricState {
             return invalid("its version is not known; it was written by another release");
         }
         let flags = u16::from_le_bytes(input.take()?);
-        if flags & !(MARGINAL | INTEGER_WEIGHTS | NO_CLASS_BINS) != 0 {
+        if flags & !(MARGINAL | INTEGER_WEIGHTS | NO_CLASS_BINS | SHARDS) != 0 {
             return invalid("it has flags that are not known");
         }
         let [classes, bins, top_k] = [input.length()?, input.length()?, input.length()?];
@@ -158,6 +162,14 @@ impl MetricState {
         for node in input.bits(GRID + 1)? {
             state.residual[node] = input.sum()?;
             state.density[node] = input.sum()?;
+        }
+        if flags & SHARDS != 0 {
+            while !input.0.is_empty() {
+                state.shards.push(u64::from_le_bytes(input.take()?));
+            }
+            if state.shards.is_empty() || !state.shards.is_sorted_by(|a, b| a < b) {
+                return invalid("its shards are not listed in order");
+            }
         }
         if !input.0.is_empty() {
             return invalid("there are bytes after its end");

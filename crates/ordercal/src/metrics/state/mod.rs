@@ -105,6 +105,8 @@ pub struct MetricState {
     residual: Vec<Fixed>,
     /// Σ weight on the nodes of the same grid.
     density: Vec<Fixed>,
+    /// Hashes of the shards that this was merged from, in order; empty unless they were [marked](Self::mark_shard).
+    shards: Vec<u64>,
 }
 
 impl MetricState {
@@ -159,7 +161,19 @@ impl MetricState {
             marginal: None,
             residual: vec![0; GRID + 1],
             density: vec![0; GRID + 1],
+            shards: Vec::new(),
         })
+    }
+
+    /// Marks the rows that were added as a shard. States that were marked remember what they are merged from, so that
+    /// no shard is merged twice.
+    pub fn mark_shard(&mut self) {
+        if self.shards.is_empty() {
+            // FNV-1a.
+            let hash = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+            let bytes = self.to_bytes();
+            self.shards.push(bytes.iter().fold(0xcbf2_9ce4_8422_2325, hash));
+        }
     }
 
     /// The same state with the sums that `marginal_ce` needs.
@@ -260,8 +274,8 @@ impl MetricState {
     /// Adds all rows of another state.
     ///
     /// # Errors
-    /// If the classes or the options differ, only one of the two keeps `marginal_ce`, or the total weight is
-    /// too large; the state is then unchanged.
+    /// If the classes or the options differ, only one of the two keeps `marginal_ce` or class-wise bins, the total weight
+    /// is too large, or a [marked](Self::mark_shard) shard is part of both; the state is then unchanged.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         let mismatch =
             |what, left: String, right: String| Err(Error::StateMismatch { what, left, right });
@@ -297,7 +311,12 @@ impl MetricState {
         if self.weight + other.weight > MAX_WEIGHT || self.rows + other.rows > MAX_ROWS {
             return Err(Error::StateFull);
         }
+        if self.shards.iter().any(|shard| other.shards.contains(shard)) {
+            return Err(Error::SameShard);
+        }
         self.absorb(other);
+        self.shards.extend(&other.shards);
+        self.shards.sort_unstable();
         Ok(())
     }
 
