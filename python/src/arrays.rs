@@ -126,7 +126,7 @@ impl Rows {
         kind: ScoreKind,
         scores: ScoreArray<'a>,
     ) -> ordercal::Result<Dataset<'a>> {
-        let scores = Scores::new(kind, scores)?;
+        let scores = Scores::new(kind, scores)?.with_zeros_as_probabilities();
         let data = match self.shares {
             Some(shares) => Dataset::soft(scores, shares.view())?,
             None => Dataset::new(scores, &self.labels)?,
