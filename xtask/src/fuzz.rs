@@ -15,10 +15,14 @@ use crate::run::{cargo, output, step};
 const INSTALL: &str = "cargo-fuzz is missing; install it with: cargo install cargo-fuzz (it needs a C++ compiler, too)";
 
 /// Limits of a single input, beyond which it counts as a crash.
-const LIMITS: [&str; 3] = ["-rss_limit_mb=1024", "-malloc_limit_mb=512", "-timeout=10"];
+const LIMITS: [&str; 3] = ["-rss_limit_mb=1024", "-malloc_limit_mb=512", "-timeout=30"];
 
 /// Longer inputs are slower and find no more.
 const LONGEST: &str = "-max_len=8192";
+
+/// The corpus of a target may take so many bytes: the smallest inputs go first. Whole files of every format are among the
+/// fixtures of other tests.
+const MOST_BYTES: u64 = 19_000;
 
 /// Where things are.
 struct Fuzzer {
@@ -86,14 +90,23 @@ pub fn minimise() -> Result<()> {
         step(command.stderr(Stdio::null()))?;
         fs::remove_dir_all(&committed)?;
         fs::create_dir_all(&committed)?;
-        let (inputs, bytes) = contents(&smallest)?;
-        for input in &inputs {
+        let mut sized = Vec::new();
+        for input in contents(&smallest)?.0 {
+            sized.push((fs::metadata(&input)?.len(), input));
+        }
+        sized.sort();
+        let (mut count, mut bytes) = (0, 0);
+        for (size, input) in &sized {
+            if bytes + size > MOST_BYTES {
+                break;
+            }
+            (count, bytes) = (count + 1, bytes + size);
             let name = input.file_name().context("an input has a name")?;
             // The first digits of its hash are enough to tell it from the others.
             let name: String = name.to_string_lossy().chars().take(10).collect();
             fs::copy(input, committed.join(name))?;
         }
-        println!("{target}: {} inputs, {bytes} bytes", inputs.len());
+        println!("{target}: {count} of {} inputs, {bytes} bytes", sized.len());
     }
     Ok(())
 }
