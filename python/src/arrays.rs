@@ -2,6 +2,7 @@
 
 use half::f16;
 use numpy::{PyReadonlyArray1, PyReadonlyArray2};
+use ordercal::ndarray::Array2;
 use ordercal::{Dataset, ScoreArray, ScoreKind, Scores};
 use pyo3::prelude::*;
 
@@ -57,10 +58,31 @@ impl Matrix<'_> {
     }
 }
 
-/// Labels and weights of rows.
+/// Labels: a class per row, or a distribution over the classes.
+pub enum Labels<'py> {
+    /// Column numbers.
+    Classes(PyReadonlyArray1<'py, i64>),
+    /// N×K.
+    Shares(PyReadonlyArray2<'py, f64>),
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Labels<'py> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        match object.extract() {
+            Ok(classes) => Ok(Self::Classes(classes)),
+            Err(_) => Ok(Self::Shares(object.extract()?)),
+        }
+    }
+}
+
+/// Labels, weights and groups of rows.
 pub struct Rows {
     labels: Vec<i64>,
+    shares: Option<Array2<f64>>,
     weights: Option<Vec<f64>>,
+    groups: Option<Vec<u32>>,
 }
 
 impl Rows {
@@ -71,8 +93,31 @@ impl Rows {
     ) -> Self {
         Self {
             labels: labels.as_array().to_vec(),
+            shares: None,
             weights: weights.map(|w| w.as_array().to_vec()),
+            groups: None,
         }
+    }
+
+    /// The same where labels may be soft.
+    pub fn with_soft_labels(
+        labels: &Labels<'_>,
+        weights: Option<&PyReadonlyArray1<'_, f64>>,
+    ) -> Self {
+        match labels {
+            Labels::Classes(labels) => Self::new(labels, weights),
+            Labels::Shares(shares) => Self {
+                labels: Vec::new(),
+                shares: Some(shares.as_array().to_owned()),
+                weights: weights.map(|w| w.as_array().to_vec()),
+                groups: None,
+            },
+        }
+    }
+
+    /// Says which rows belong together.
+    pub fn with_groups(self, groups: Option<Vec<u32>>) -> Self {
+        Self { groups, ..self }
     }
 
     /// Joins them with scores, all checked.
@@ -81,10 +126,18 @@ impl Rows {
         kind: ScoreKind,
         scores: ScoreArray<'a>,
     ) -> ordercal::Result<Dataset<'a>> {
-        let data = Dataset::new(Scores::new(kind, scores)?, &self.labels)?;
-        match self.weights {
+        let scores = Scores::new(kind, scores)?.with_zeros_as_probabilities();
+        let data = match self.shares {
+            Some(shares) => Dataset::soft(scores, shares.view())?,
+            None => Dataset::new(scores, &self.labels)?,
+        };
+        let data = match self.weights {
+            None => data,
+            Some(weights) => data.with_weights(weights)?,
+        };
+        match self.groups {
             None => Ok(data),
-            Some(weights) => data.with_weights(weights),
+            Some(groups) => data.with_groups(groups),
         }
     }
 }

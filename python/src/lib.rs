@@ -43,6 +43,15 @@ mod _native {
     use super::order::keep_order;
     #[pymodule_export]
     use super::state::State;
+
+    /// The same limit of memory as the tool's.
+    #[pymodule_init]
+    fn init(_: &Bound<'_, PyModule>) -> PyResult<()> {
+        if let Some(bytes) = ordercal_io::default_memory_limit() {
+            ordercal::memory::set_limit(bytes);
+        }
+        Ok(())
+    }
 }
 
 mod methods {

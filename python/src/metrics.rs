@@ -11,7 +11,7 @@ use ordercal::metrics::{
 use ordercal::{Progress, Watch};
 use pyo3::prelude::*;
 
-use crate::arrays::{Matrix, Rows, kind};
+use crate::arrays::{Labels, Matrix, Rows, kind};
 use crate::errors::{refuse, warn};
 use crate::pool::detached;
 use crate::watch::beside;
@@ -57,7 +57,7 @@ pub fn evaluate(
     py: Python<'_>,
     scores: Matrix<'_>,
     kind_name: &str,
-    labels: PyReadonlyArray1<'_, i64>,
+    labels: Labels<'_>,
     weights: Option<PyReadonlyArray1<'_, f64>>,
     keys: Option<Vec<String>>,
     bins: usize,
@@ -66,12 +66,17 @@ pub fn evaluate(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Vec<Measured>> {
     let view = scores.view();
-    let metrics = match keys {
+    let asked = keys.is_some();
+    let mut metrics = match keys {
         Some(keys) => parse(&keys)?,
         None => Metric::for_classes(scores.classes()),
     };
     let kind = kind(kind_name)?;
-    let rows = Rows::new(&labels, weights.as_ref());
+    let soft = matches!(labels, Labels::Shares(_));
+    if !asked && soft {
+        metrics.retain(|metric| metric.takes_soft_labels());
+    }
+    let rows = Rows::with_soft_labels(&labels, weights.as_ref());
     let options = MetricOptions::default().with_bins(bins);
     let how = resamples.map(|r| {
         BootstrapOptions::default()
@@ -80,6 +85,12 @@ pub fn evaluate(
     });
     let measure = |watch: &dyn Watch| -> ordercal::Result<(Vec<Measured>, Vec<String>)> {
         let data = rows.dataset(kind, view)?;
+        Metric::check_labels(&metrics, &data)?;
+        if how.is_some() && data.has_soft_labels() {
+            return Err(ordercal::Error::SoftLabels {
+                what: "a bootstrap",
+            });
+        }
         let predictions = Predictions::from(&data);
         let values = compute(&predictions, &metrics, &options)?;
         let intervals = match &how {

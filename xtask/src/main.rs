@@ -7,6 +7,7 @@ mod check;
 mod demo_data;
 mod dependencies;
 mod format;
+mod fuzz;
 mod package;
 mod picture;
 mod python;
@@ -31,6 +32,9 @@ cargo xtask COMMAND
   deny                cargo-deny with deny.toml: licences, bans, sources and, online, advisories; installs it
                       below target/ (minutes)
   worked-example      of that only the calibrator that CONTRIBUTING.md adds, in a copy of the sources
+  fuzz --minutes N [TARGET…]
+                      libFuzzer on the targets of crates/ordercal-io/fuzz, all of them unless some are named
+  fuzz --minimise     take what fuzzing found into the corpus that the tests replay
   demo-data [DIR]     train the demo classifiers again and write their held-out logits to DIR (default
                       crates/ordercal-cli/demo); installs Debian packages
   picture             draw docs/reliability.svg, the README's picture
@@ -59,6 +63,8 @@ fn main() -> Result<()> {
         ["python"] => python::run(),
         ["package"] => package::run(false),
         ["package", "--verify"] => package::run(true),
+        ["fuzz", "--minutes", minutes, ref only @ ..] => fuzz::run(minutes, only),
+        ["fuzz", "--minimise"] => fuzz::minimise(),
         ["demo-data"] => demo_data::run(&root().join(DEMO)),
         ["demo-data", folder] => demo_data::run(folder.as_ref()),
         ["worked-example"] => worked_example::run(),

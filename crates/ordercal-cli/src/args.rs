@@ -24,7 +24,7 @@ pub use plot::{
     BinnedArgs, CountedArgs, DrawArgs, FormArg, PlotArgs, PlotCommand, ReliabilityArgs,
     SimplexArgs, TransformArgs,
 };
-pub use read::{IgnoreArgs, ReadArgs};
+pub use read::{LabelArgs, ReadArgs};
 use read::{input_path, output_path};
 
 /// The version, with what this build can do beyond the least.
@@ -116,9 +116,28 @@ pub struct Common {
     /// The seed of all random numbers [default: 1357]
     #[arg(long, global = true, value_name = "N")]
     pub seed: Option<u64>,
+    /// The most memory that the rows, or a part of a method or metric, may take, as in 2GB [default: three
+    /// quarters of the machine's memory]
+    #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
+    pub max_memory: Option<usize>,
     /// The number of threads [default: one per processor]
     #[arg(long, global = true, value_name = "N")]
     pub threads: Option<std::num::NonZeroUsize>,
+}
+
+/// Reads a size such as 500MB or 1.5GB; without a unit it is in bytes.
+fn size(text: &str) -> Result<usize, String> {
+    let text = text.trim().to_ascii_lowercase();
+    let units = [("kb", 1e3), ("mb", 1e6), ("gb", 1e9), ("tb", 1e12)];
+    let unit = units.iter().find(|(unit, _)| text.ends_with(unit));
+    let (number, factor) = match unit {
+        Some((unit, factor)) => (text.trim_end_matches(unit), *factor),
+        None => (text.as_str(), 1.0),
+    };
+    match number.trim().parse::<f64>() {
+        Ok(number) if number.is_finite() && number > 0.0 => Ok((number * factor) as usize),
+        _ => Err("a size such as 500MB or 2GB was expected".to_owned()),
+    }
 }
 
 /// The files with scores and labels.
@@ -248,9 +267,9 @@ pub struct FitArgs {
     /// The calibration data.
     #[command(flatten)]
     pub data: DataArgs,
-    /// Rows to leave out.
+    /// What labels are.
     #[command(flatten)]
-    pub ignore: IgnoreArgs,
+    pub labels: LabelArgs,
     /// The method's key [default: that of --config, or auto]
     #[arg(long, value_name = "KEY", value_parser = method_keys(), hide_possible_values = true)]
     pub method: Option<String>,
@@ -276,6 +295,9 @@ pub struct FitArgs {
     /// Stratify the folds by label
     #[arg(long)]
     pub stratified: bool,
+    /// Keep rows with the same value in this column, or array, in the same fold
+    #[arg(long, value_name = "COLUMN")]
+    pub groups: Option<String>,
     /// Choose hyperparameters by cross-validated NLL
     #[arg(long, value_name = "EFFORT", default_value = "none")]
     pub search: SearchEffort,
@@ -325,9 +347,9 @@ pub struct EvaluateArgs {
     /// The test data.
     #[command(flatten)]
     pub data: DataArgs,
-    /// Rows to leave out.
+    /// What labels are.
     #[command(flatten)]
-    pub ignore: IgnoreArgs,
+    pub labels: LabelArgs,
     /// A fitted model to evaluate; may be repeated
     #[arg(long, value_name = "MODEL", value_parser = input_path())]
     pub model: Vec<PathBuf>,

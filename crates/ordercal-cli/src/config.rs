@@ -14,9 +14,6 @@ use ordercal_io::nearest;
 /// The method if none is named.
 const DEFAULT_METHOD: &str = "auto";
 
-/// The weights between two layers as wide as this take a gigabyte.
-const MOST_UNITS: u64 = 1 << 14;
-
 /// Builds the method: defaults, overridden by the file, overridden by the flags.
 pub fn method(args: &FitArgs, common: &Common) -> Result<Method> {
     let file = args.config.as_deref().map(read).transpose()?;
@@ -66,11 +63,6 @@ pub fn method(args: &FitArgs, common: &Common) -> Result<Method> {
     // Every command has --seed; deterministic methods ignore it.
     if defaults.contains_key("seed") {
         set("--seed", common.seed.map(|s| json!(s)))?;
-    }
-    let widest = table.get("hidden").and_then(Value::as_array);
-    let widest = widest.and_then(|units| units.iter().filter_map(Value::as_u64).max());
-    if let Some(units) = widest.filter(|units| *units > MOST_UNITS) {
-        bail!("--hidden {units}: a layer has at most {MOST_UNITS} units; 100,100 is usual");
     }
     let method = parse(&table)?;
     method.validate()?;

@@ -7,7 +7,7 @@ use anyhow::{Error, Result, anyhow, bail};
 use ordercal::diagnose::Warning;
 use ordercal_io::{DataRef, Format, LabelNeed, LoadedData, ReadOptions, RowReader, inspect};
 
-use crate::args::{DataArgs, IgnoreArgs};
+use crate::args::{DataArgs, LabelArgs};
 
 /// The files of the data.
 #[derive(Debug)]
@@ -64,13 +64,20 @@ impl DataInput {
         Ok(())
     }
 
-    /// Leaves out the rows with a label.
+    /// Says what labels are, and which to leave out.
     #[must_use]
-    pub fn with_ignored(self, args: &IgnoreArgs) -> Self {
-        Self {
-            options: self.options.with_ignored_label(args.ignore_label.clone()),
-            ..self
-        }
+    pub fn with_labels(mut self, args: &LabelArgs) -> Self {
+        let columns = self.options.columns.clone();
+        self.options.columns = columns.with_soft_labels(&args.soft_labels);
+        self.options = (self.options).with_ignored_label(args.ignore_label.clone());
+        self
+    }
+
+    /// Says which rows belong together.
+    #[must_use]
+    pub fn with_groups(mut self, groups: Option<&String>) -> Self {
+        self.options.columns = self.options.columns.with_groups(groups.cloned());
+        self
     }
 
     /// Hands columns through.

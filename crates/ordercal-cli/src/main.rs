@@ -53,6 +53,10 @@ const MOST_THREADS: usize = 1024;
 
 fn run(cli: &Cli) -> Result<Exit> {
     signals::listen()?;
+    let limit = (cli.common.max_memory).or_else(ordercal_io::default_memory_limit);
+    if let Some(bytes) = limit {
+        ordercal::memory::set_limit(bytes);
+    }
     if let Some(threads) = cli.common.threads {
         rayon::ThreadPoolBuilder::new()
             .num_threads(threads.get().min(MOST_THREADS))

@@ -78,7 +78,7 @@ pub fn evaluate_in_memory(
     let all = std::iter::once(("uncalibrated", &scores)).chain(models);
     let evaluate = |(name, model): (&str, &Model)| {
         let measured = compare::measure(model, data, measures)?;
-        Ok(Evaluation::new(name, data.rows(), &measured))
+        Ok(Evaluation::new(name, data.examples(), &measured))
     };
     all.map(evaluate).collect()
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
+use ordercal::diagnose::{Warning, check_kind};
 use ordercal_io::{RowReader, SavedModel};
 
 /// Loads models and names them by their files, or by their paths where file names repeat.
@@ -24,6 +25,19 @@ pub fn load_models(paths: &[PathBuf]) -> Result<Vec<(String, SavedModel)>> {
         Ok((name, SavedModel::load(path)?))
     });
     named.collect()
+}
+
+/// Warnings about models that were fitted to scores of another kind than those of the data.
+pub fn check_kinds<'a>(
+    reader: &RowReader,
+    models: impl IntoIterator<Item = &'a SavedModel>,
+) -> Vec<Warning> {
+    let kinds = models.into_iter().map(|saved| saved.kind);
+    let mut warnings: Vec<Warning> = kinds
+        .filter_map(|kind| check_kind(kind, reader.kind()))
+        .collect();
+    warnings.dedup();
+    warnings
 }
 
 /// Matches the columns of the data to the classes of the models: by name where both have names, by position

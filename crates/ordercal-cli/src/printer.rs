@@ -9,6 +9,7 @@ use anyhow::{Result, anyhow, bail};
 use comfy_table::{CellAlignment, ContentArrangement, Table, TableComponent, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use ordercal::diagnose::Warning;
+use ordercal::words::printable;
 use ordercal_io::STDOUT;
 use ordercal_report::wrap;
 use serde_json::Value;
@@ -133,8 +134,7 @@ fn one_line(text: &str) -> String {
 fn without_controls(text: &str) -> String {
     let shown = |c: char| match c {
         '\n' | '\t' => c,
-        c if c.is_control() => '\u{fffd}',
-        c => c,
+        c => printable(c),
     };
     text.chars().map(shown).collect()
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
 use indicatif::ProgressBar;
+use ordercal::Error::SoftLabels;
 use ordercal::compare::Measures;
 use ordercal::diagnose::RowChecks;
 use ordercal::metrics::{Metric, MetricState};
@@ -19,6 +20,10 @@ const MAX_SCORES_IN_MEMORY: usize = 1 << 25;
 
 /// `marginal_ce` takes 30 KB for each class, of the scores and of each model: above 500 MB it is left out.
 const MAX_MARGINAL_CLASSES: usize = 1 << 14;
+
+/// The bins of every class, of the scores and of each model, may take this many bytes together; for more classes the
+/// class-wise metrics are left out.
+const MAX_CLASS_BINS: usize = 200 << 20;
 
 /// Whether a file has too many scores to be in memory.
 pub fn is_large(rows: usize, classes: usize) -> bool {
@@ -47,7 +52,14 @@ pub fn evaluate_stream(
     mut checks: RowChecks,
     bar: &ProgressBar,
 ) -> Result<Streamed> {
-    let empty = MetricState::new(reader.classes(), measures.options.clone())?;
+    let (classes, options) = (reader.classes(), &measures.options);
+    // Every thread has a copy of one of them while it adds rows.
+    let copies = models.len() + 1 + rayon::current_num_threads();
+    let bytes = MetricState::bytes_of_class_bins(classes, options).saturating_mul(copies);
+    let empty = match bytes <= MAX_CLASS_BINS {
+        true => MetricState::new(classes, options.clone())?,
+        false => MetricState::without_class_bins(classes, options.clone())?,
+    };
     let mut wanted = measures.metrics.iter();
     let wanted = wanted.any(|metric| metric.reads_class_bins(reader.classes()));
     let new = if wanted && reader.classes() * (models.len() + 1) <= MAX_MARGINAL_CLASSES {
@@ -65,6 +77,10 @@ pub fn evaluate_stream(
     for chunk in reader {
         let chunk = chunk?;
         let data = chunk.dataset()?;
+        if data.has_soft_labels() {
+            let what = "an evaluation of more rows than are held in memory";
+            return Err(chunk.locate(SoftLabels { what }).into());
+        }
         checks.add(&data);
         for (place, accumulator) in accumulators.iter_mut().enumerate() {
             let also = state.as_mut().filter(|_| place == last);

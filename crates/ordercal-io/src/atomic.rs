@@ -11,6 +11,12 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::spool::{self, STDOUT};
 
+/// What the bytes go to: a file, which can be made to fail in tests.
+#[cfg(not(test))]
+type Disk = File;
+#[cfg(test)]
+type Disk = crate::faults::FaultyFile;
+
 /// Temporary files of this process that are being written.
 static PENDING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
@@ -38,7 +44,7 @@ static PENDING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 #[derive(Debug)]
 pub struct AtomicFile {
     /// `None` once the file is closed.
-    file: Option<BufWriter<File>>,
+    file: Option<BufWriter<Disk>>,
     target: Target,
     /// The path as the user gave it, for errors.
     path: PathBuf,
@@ -93,7 +99,7 @@ impl AtomicFile {
         };
         hold(&file);
         Ok(Self {
-            file: Some(BufWriter::with_capacity(1 << 16, file)),
+            file: Some(BufWriter::with_capacity(1 << 16, Disk::from(file))),
             target,
             path: path.to_path_buf(),
             temporary: Some(temporary),
@@ -137,7 +143,7 @@ impl AtomicFile {
         Ok(())
     }
 
-    fn file(&mut self) -> &mut BufWriter<File> {
+    fn file(&mut self) -> &mut BufWriter<Disk> {
         self.file.as_mut().expect("a file is closed only on commit")
     }
 }
@@ -295,6 +301,7 @@ pub fn discard_pending() {
     for temporary in std::mem::take(&mut *pending()) {
         let _ = fs::remove_file(temporary);
     }
+    spool::forget_copies();
 }
 
 fn pending() -> std::sync::MutexGuard<'static, BTreeSet<PathBuf>> {

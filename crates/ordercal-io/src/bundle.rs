@@ -50,6 +50,7 @@ pub(crate) struct PickedArrays {
     pub(crate) set: SplitArrays,
     pub(crate) scores: usize,
     pub(crate) labels: Option<usize>,
+    pub(crate) groups: Option<usize>,
     pub(crate) kind: ScoreKind,
 }
 
@@ -209,7 +210,7 @@ pub(crate) fn pick(
             });
         }
     };
-    let labels = match &choice.label {
+    let labels = match choice.soft_labels.first().or(choice.label.as_ref()) {
         _ if options.labels == LabelNeed::Ignored => None,
         Some(name) => Some(chosen(name)?),
         None => one_of(path, entries, set.labels.clone())?,
@@ -231,6 +232,7 @@ pub(crate) fn pick(
         set,
         scores,
         labels,
+        groups: choice.groups.as_ref().map(chosen).transpose()?,
         kind: match said {
             ScoreKind::Logits => hint.unwrap_or(ScoreKind::Logits),
             said => said,
@@ -329,7 +331,7 @@ pub(crate) fn ignored(
     if options.labels == LabelNeed::Ignored {
         return Vec::new();
     }
-    let chosen = options.columns.label.is_some();
+    let chosen = options.columns.label.is_some() || !options.columns.soft_labels.is_empty();
     let sets = sets(entries);
     let used = |index: usize| {
         let is = |set: &SplitArrays| {

@@ -18,6 +18,11 @@ use crate::error::Result;
 pub struct ColumnChoice {
     /// The labels.
     pub label: Option<String>,
+    /// Soft labels, a distribution over the classes for every row: the columns with the shares of the classes, as for the
+    /// scores, or one array or column of lists.
+    pub soft_labels: Vec<String>,
+    /// Rows with the same value here belong together.
+    pub groups: Option<String>,
     /// The scores: names, or beginnings of names with a `*` behind them, in the order of the classes.
     pub scores: Vec<String>,
     /// Columns that are not read as numbers but handed through.
@@ -44,6 +49,24 @@ impl ColumnChoice {
     pub fn with_scores<S: Into<String>>(self, names: impl IntoIterator<Item = S>) -> Self {
         Self {
             scores: names.into_iter().map(Into::into).collect(),
+            ..self
+        }
+    }
+
+    /// Says which columns hold soft labels.
+    #[must_use]
+    pub fn with_soft_labels<S: Into<String>>(self, names: impl IntoIterator<Item = S>) -> Self {
+        Self {
+            soft_labels: names.into_iter().map(Into::into).collect(),
+            ..self
+        }
+    }
+
+    /// Says which rows belong together.
+    #[must_use]
+    pub fn with_groups(self, name: impl Into<Option<String>>) -> Self {
+        Self {
+            groups: name.into(),
             ..self
         }
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ordercal::ScoreKind;
+use ordercal::{ScoreKind, match_class_names};
 
 use crate::archive::list;
 use crate::bundle::unknown_split;
@@ -81,19 +81,41 @@ pub(crate) fn find(
         let found = names.iter().position(|n| n == name);
         found.ok_or_else(|| missing(path, name, names))
     };
-    let ids: Vec<usize> = choice.ids.iter().map(named).collect::<Result<_>>()?;
+    // The groups come last.
+    let ids = choice.ids.iter().chain(&choice.groups);
+    let ids: Vec<usize> = ids.map(named).collect::<Result<_>>()?;
     let ignored = options.labels == LabelNeed::Ignored;
-    let label = match &choice.label {
-        Some(name) => Some(named(name)?),
-        None if ignored => find_label(path, names).unwrap_or(None),
-        None => find_label(path, names)?,
+    let soft = match choice.soft_labels.is_empty() {
+        true => None,
+        false => Some(chosen(path, header, &choice.soft_labels, &ids)?),
     };
-    let taken: Vec<usize> = ids.iter().copied().chain(label).collect();
-    let found = if choice.scores.is_empty() {
+    let label = match (&choice.label, &soft) {
+        (_, Some(soft)) => match soft.scores {
+            ScoreColumns::List(column) => Some(column),
+            ScoreColumns::Wide(_) => None,
+        },
+        (Some(name), _) => Some(named(name)?),
+        _ if ignored => find_label(path, names).unwrap_or(None),
+        _ => find_label(path, names)?,
+    };
+    let shares = match &soft {
+        Some(Found {
+            scores: ScoreColumns::Wide(shares),
+            ..
+        }) => &shares[..],
+        _ => &[],
+    };
+    let taken = ids.iter().copied().chain(label);
+    let taken: Vec<usize> = taken.chain(shares.iter().copied()).collect();
+    let mut found = if choice.scores.is_empty() {
         by_kind(path, header, options.kind, &taken)?
     } else {
         chosen(path, header, &choice.scores, &taken)?
     };
+    let has_shares = !shares.is_empty() && !ignored;
+    if let Some(soft) = soft.as_ref().filter(|_| has_shares) {
+        append_shares(path, names, &mut found, soft)?;
+    }
     // Who lists columns one by one and names the classes, too, has paired the two lists.
     let listed = !choice.scores.is_empty() && !choice.scores.iter().any(|s| s.ends_with('*'));
     let renamed = listed && options.class_names.is_some();
@@ -129,10 +151,43 @@ pub(crate) fn find(
             });
         }
     }
-    if options.labels == LabelNeed::Required && table.label.is_none() {
+    if options.labels == LabelNeed::Required && table.label.is_none() && !has_shares {
         return Err(no_label(path, header));
     }
     Ok(table)
+}
+
+/// Adds the columns of soft labels to those of the scores, behind them and in the same order of the classes.
+fn append_shares(path: &Path, names: &[String], found: &mut Found, soft: &Found) -> Result<()> {
+    let (ScoreColumns::Wide(scores), ScoreColumns::Wide(shares)) = (&found.scores, &soft.scores)
+    else {
+        return Err(missing(path, "a column of scores for each soft label", names));
+    };
+    let mut shares = shares.clone();
+    if let (Some(classes), Some(others)) = (&found.class_names, &soft.class_names) {
+        let places = match_class_names(others, classes, "the scores");
+        let places = places.map_err(|source| Error::Data {
+            path: path.to_path_buf(),
+            split: None,
+            source,
+        })?;
+        if let Some(places) = places {
+            shares = places.into_iter().map(|place| shares[place]).collect();
+        }
+    }
+    if scores.len() != shares.len() {
+        return Err(Error::Data {
+            path: path.to_path_buf(),
+            split: None,
+            source: ordercal::Error::LengthMismatch {
+                what: "columns of soft labels",
+                found: shares.len(),
+                rows: scores.len(),
+            },
+        });
+    }
+    found.scores = ScoreColumns::Wide([&scores[..], &shares].concat());
+    Ok(())
 }
 
 fn find_label(path: &Path, names: &[String]) -> Result<Option<usize>> {

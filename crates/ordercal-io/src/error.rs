@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use ordercal::words::{count, printable};
+
 use crate::formats::Format;
 
 /// A result whose error is [`enum@Error`].
@@ -179,7 +181,10 @@ pub enum Error {
         expected: String,
     },
     /// Labels or weights of another length than the scores.
-    #[error("{}: `{array}` has {found} rows, but there are {rows} rows of scores", path.display())]
+    #[error(
+        "{}: `{array}` has {}, but the scores have {rows}",
+        path.display(), count(*found, "row", "rows")
+    )]
     LengthMismatch {
         /// The file.
         path: PathBuf,
@@ -442,7 +447,8 @@ pub enum Error {
         format: Format,
     },
     /// More or fewer rows were written than announced.
-    #[error("{}: {announced} rows were announced but {written} written", path.display())]
+    #[error("{}: {} announced but {written} written",
+        path.display(), count(*announced, "row was", "rows were"))]
     WrongRowCount {
         /// The file.
         path: PathBuf,
@@ -493,7 +499,6 @@ pub enum Error {
 /// Text from a file for use in a message: without control characters, and not too long.
 pub(crate) fn clean(text: &str) -> String {
     const LONGEST: usize = 200;
-    let printable = |c: char| if c.is_control() { '\u{fffd}' } else { c };
     let mut clean: String = text.chars().take(LONGEST).map(printable).collect();
     if text.chars().nth(LONGEST).is_some() {
         clean.push('…');

@@ -1,5 +1,8 @@
 //! Columns that are handed through from an input table to an output table.
 
+use std::collections::HashMap;
+use std::hash::Hash;
+
 use crate::array::{AnyArray, Values};
 use crate::labels::to_f64;
 
@@ -46,6 +49,24 @@ impl IdValues {
     /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Equal values as equal numbers, in the order of their first rows.
+    pub(crate) fn numbers(&self) -> Vec<u32> {
+        fn number<K: Hash + Eq>(values: impl Iterator<Item = K>) -> Vec<u32> {
+            let mut known = HashMap::new();
+            let mut next = |value: K| {
+                let count = known.len() as u32;
+                *known.entry(value).or_insert(count)
+            };
+            values.map(&mut next).collect()
+        }
+        match self {
+            Self::Integer(values) => number(values.iter()),
+            // As bits, because floats have no hash.
+            Self::Float(values) => number(values.iter().map(|value| value.to_bits())),
+            Self::Text(values) => number(values.iter()),
+        }
     }
 
     /// The type.

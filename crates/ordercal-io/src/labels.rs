@@ -3,11 +3,14 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use ndarray::Array2;
+
 use crate::array::{AnyArray, Values};
 use crate::error::{Error, Result, clean};
 use crate::nearest::nearest;
 
-/// Turns labels into class indices. Labels are integers, floats with integer values, names, or one-hot N×K.
+/// Turns labels into class indices. Labels are integers, floats with integer values, names, or one-hot N×K; floats N×K
+/// that are not one-hot are distributions over the classes.
 ///
 /// It is the dataset that checks whether an index is below the number of classes.
 pub(crate) struct LabelDecoder {
@@ -18,6 +21,15 @@ pub(crate) struct LabelDecoder {
     ignored_name: Option<String>,
     /// A number that does.
     ignored_number: Option<i64>,
+}
+
+/// Labels that were decoded.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Labels {
+    /// A class for every row.
+    Classes(Vec<i64>),
+    /// A distribution over the classes for every row, N×K, unchecked.
+    Shares(Array2<f64>),
 }
 
 /// What a label to ignore is decoded as.
@@ -50,11 +62,15 @@ impl LabelDecoder {
         path: &Path,
         array: AnyArray,
         first_row: usize,
-    ) -> Result<Vec<i64>> {
+    ) -> Result<Labels> {
         let columns = array.shape.get(1).copied().unwrap_or(1);
         if columns > 1 {
-            return one_hot(path, &array, columns, first_row);
+            return one_hot_or_soft(path, &array, columns, first_row);
         }
+        self.classes(path, array, first_row).map(Labels::Classes)
+    }
+
+    fn classes(&self, path: &Path, array: AnyArray, first_row: usize) -> Result<Vec<i64>> {
         let place = |row: usize| (path, first_row + row);
         match array.values {
             Values::Int(labels) if self.numbers.is_none() && self.ignored_number.is_none() => {
@@ -161,6 +177,26 @@ pub(crate) fn to_f64(values: &Values) -> Vec<f64> {
     }
 }
 
+/// Floats that are not one-hot are soft labels.
+fn one_hot_or_soft(
+    path: &Path,
+    array: &AnyArray,
+    columns: usize,
+    first_row: usize,
+) -> Result<Labels> {
+    let hard = one_hot(path, array, columns, first_row);
+    let soft = || {
+        let values = to_f64(&array.values);
+        Array2::from_shape_vec((values.len() / columns, columns), values).ok()
+    };
+    match hard {
+        Err(_) if array.dtype.is_float() => {
+            soft().map_or(hard.map(Labels::Classes), |shares| Ok(Labels::Shares(shares)))
+        }
+        hard => hard.map(Labels::Classes),
+    }
+}
+
 fn one_hot(path: &Path, array: &AnyArray, columns: usize, first_row: usize) -> Result<Vec<i64>> {
     let values = to_f64(&array.values);
     let class = |(row, values): (usize, &[f64])| {
@@ -198,7 +234,31 @@ mod tests {
             dtype,
             values,
         };
-        LabelDecoder::new(None, Some("-100")).decode(Path::new("f"), array, 10)
+        classes_of(LabelDecoder::new(None, Some("-100")).decode(Path::new("f"), array, 10)?)
+    }
+
+    fn classes_of(labels: Labels) -> Result<Vec<i64>> {
+        match labels {
+            Labels::Classes(classes) => Ok(classes),
+            Labels::Shares(shares) => panic!("these are soft: {shares}"),
+        }
+    }
+
+    #[test]
+    fn floats_that_are_not_one_hot_are_soft() {
+        let decode = |values: Vec<f32>| {
+            let array = AnyArray {
+                shape: vec![2, 2],
+                dtype: ElementType::F32,
+                values: Values::F32(values),
+            };
+            LabelDecoder::new(None, None).decode(Path::new("f"), array, 0)
+        };
+        let soft = decode(vec![0.25, 0.75, 1.0, 0.0]).unwrap();
+        let expected = ndarray::array![[0.25, 0.75], [1.0, 0.0]];
+        assert_eq!(soft, Labels::Shares(expected));
+        let hard = decode(vec![0.0, 1.0, 1.0, 0.0]).unwrap();
+        assert_eq!(hard, Labels::Classes(vec![1, 0]));
     }
 
     fn texts(values: &[&str]) -> Values {
@@ -240,14 +300,14 @@ mod tests {
         let decoder = LabelDecoder::new(Some(&names), Some("none"));
         let none = AnyArray::vector(ElementType::Text, texts(&["none", "cat"]));
         let decoded = decoder.decode(Path::new("f"), none, 0).unwrap();
-        assert_eq!(decoded, [IGNORED, 0]);
+        assert_eq!(decoded, Labels::Classes(vec![IGNORED, 0]));
         let array = |v: &[&str]| AnyArray::vector(ElementType::Text, texts(v));
         let path = Path::new("f");
         assert_eq!(
             decoder
                 .decode(path, array(&["dog", "cat", "1"]), 0)
                 .unwrap(),
-            [1, 0, 1]
+            Labels::Classes(vec![1, 0, 1])
         );
         let error = decoder.decode(path, array(&["dgo"]), 0).unwrap_err();
         assert!(
@@ -275,7 +335,8 @@ mod tests {
         ];
         for values in forms {
             let array = AnyArray::vector(ElementType::I64, values);
-            assert_eq!(decoder.decode(path, array, 0).unwrap(), [1, 0]);
+            let decoded = decoder.decode(path, array, 0).unwrap();
+            assert_eq!(decoded, Labels::Classes(vec![1, 0]));
         }
         // An index would be taken for another class.
         let array = AnyArray::vector(ElementType::I64, Values::Int(vec![1]));

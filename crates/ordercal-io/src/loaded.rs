@@ -79,7 +79,12 @@ impl LoadedData {
         &self.rows.scores
     }
 
-    /// The labels, if there are any, unchecked.
+    /// Whether there are labels, be they classes or distributions.
+    pub fn has_labels(&self) -> bool {
+        self.rows.labels.is_some() || self.rows.shares.is_some()
+    }
+
+    /// The labels, if there are any and they are classes, unchecked.
     pub fn labels(&self) -> Option<&[i64]> {
         self.rows.labels.as_deref()
     }

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use ordercal::{ScoreKind, match_class_names};
+use ndarray::Axis;
+use ordercal::{ScoreKind, match_class_names, memory};
 
 use crate::choice::ColumnChoice;
 use crate::columns;
@@ -11,7 +12,7 @@ use crate::data_ref::DataRef;
 use crate::error::{Error, Result, clean};
 use crate::formats::Format;
 use crate::ids::{IdType, IdValues};
-use crate::labels::{self, LabelDecoder};
+use crate::labels::{self, LabelDecoder, Labels};
 use crate::row_chunk::{RowChunk, ScoreMatrix};
 use crate::row_source::{self, Opened, RawRows, RowSource};
 
@@ -211,7 +212,7 @@ impl RowReader {
             matched: None,
             split: opened.split,
             ignored: opened.ignored,
-            ids: opened.ids,
+            ids: handed_through(opened.ids, &options),
             source: opened.source,
             decoder: LabelDecoder::new(None, None),
             chunk_rows: options
@@ -367,10 +368,17 @@ impl RowReader {
         let labels = rows
             .labels
             .map(|labels| self.decoder.decode(self.labels_path(), labels, first_row));
-        let mut labels = labels.transpose()?;
+        let (mut labels, mut shares) = match labels.transpose()? {
+            None => (None, None),
+            Some(Labels::Classes(classes)) => (Some(classes), None),
+            Some(Labels::Shares(shares)) => (None, Some(shares)),
+        };
         let mut scores = rows.scores;
+        let mut ids: Vec<IdValues> = rows.ids.into_iter().map(IdValues::from_array).collect();
+        let groups = self.options.columns.groups.as_ref().and_then(|_| ids.pop());
         if let Some(matched) = &self.matched {
             scores = scores.with_columns(&matched.columns);
+            shares = shares.map(|shares| shares.select(Axis(1), &matched.columns));
             // A label that is no class stays as it is; the dataset refuses it.
             for label in labels.iter_mut().flatten() {
                 let column = usize::try_from(*label).unwrap_or(usize::MAX);
@@ -385,8 +393,10 @@ impl RowReader {
             first_row,
             scores: ScoreMatrix::from_array(scores),
             labels,
+            shares,
             weights: rows.weights.map(|w| labels::to_f64(&w.values)),
-            ids: rows.ids.into_iter().map(IdValues::from_array).collect(),
+            groups,
+            ids,
             kept: None,
         };
         Ok(match self.options.ignored_label {
@@ -395,17 +405,36 @@ impl RowReader {
         })
     }
 
+    /// Whether the scores of so many rows may be in memory, as 64-bit floats at most.
+    fn check_memory(&self, rows: usize) -> Result<()> {
+        let bytes = rows.saturating_mul(8 * self.classes);
+        memory::check("the scores of all rows", bytes).map_err(|source| Error::Data {
+            path: self.path().to_path_buf(),
+            split: self.split.clone(),
+            source,
+        })
+    }
+
     /// All remaining rows as one chunk.
     pub(crate) fn collect_rows(mut self) -> Result<RowChunk> {
-        let Some(mut all) = self.source.next_rows(usize::MAX)? else {
+        // Where the file does not say how many rows it has, what is in memory already is compared with the limit.
+        let at_once = match self.rows {
+            Some(rows) => {
+                self.check_memory(rows)?;
+                usize::MAX
+            }
+            None => 16 * self.chunk_rows,
+        };
+        let Some(mut all) = self.source.next_rows(at_once)? else {
             return Err(Error::Data {
                 path: self.path().to_path_buf(),
                 split: self.split.clone(),
                 source: ordercal::Error::NoRows,
             });
         };
-        while let Some(more) = self.source.next_rows(usize::MAX)? {
+        while let Some(more) = self.source.next_rows(at_once)? {
             all.append(more);
+            self.check_memory(all.scores.rows())?;
         }
         let chunk = self.decode(all)?;
         match chunk.is_empty() {
@@ -433,6 +462,17 @@ impl Iterator for RowReader {
             }
         }
     }
+}
+
+/// The columns that are handed through; the groups, which are read with them, are the last and are not.
+fn handed_through(
+    mut ids: Vec<(String, IdType)>,
+    options: &ReadOptions,
+) -> Vec<(String, IdType)> {
+    if options.columns.groups.is_some() {
+        ids.pop();
+    }
+    ids
 }
 
 /// Two classes of one name could not be told apart.

@@ -99,10 +99,14 @@ pub struct RowChunk {
     pub first_row: usize,
     /// The scores, N×K, unchecked.
     pub scores: ScoreMatrix,
-    /// The labels, unchecked: one per row if there are any.
+    /// The labels, unchecked: one per row if there are any and they are classes.
     pub labels: Option<Vec<i64>>,
+    /// The labels, unchecked, if they are distributions over the classes: N×K.
+    pub shares: Option<Array2<f64>>,
     /// The weights, unchecked: one per row if there are any.
     pub weights: Option<Vec<f64>>,
+    /// What is equal for rows that belong together, if that was said.
+    pub groups: Option<IdValues>,
     /// The columns that are handed through.
     pub ids: Vec<IdValues>,
     /// Where each row was before rows were left out, counted from `first_row`; `None` if none were.
@@ -145,6 +149,7 @@ impl RowChunk {
             scores: self.scores.keep(&kept),
             labels: Some(kept.iter().map(|&row| labels[row]).collect()),
             weights: (self.weights.as_ref()).map(|all| kept.iter().map(|&row| all[row]).collect()),
+            groups: self.groups.as_ref().map(|groups| groups.keep(&kept)),
             ids: self.ids.iter().map(|ids| ids.keep(&kept)).collect(),
             kept: Some(kept),
             ..self
@@ -164,22 +169,27 @@ impl RowChunk {
     /// # Errors
     /// [`Error::Data`] with the row counted from the start of the file; [`Error::NoLabels`].
     pub fn dataset(&self) -> Result<Dataset<'_>> {
-        let Some(labels) = &self.labels else {
-            return Err(Error::NoLabels {
-                path: self.path.clone(),
-                expected: "labels beside the scores".into(),
-                present: "scores only".into(),
-            });
-        };
-        let scores = self.checked_scores()?;
-        let data = Dataset::new(scores, labels).map_err(|e| self.locate(e))?;
-        match &self.weights {
-            Some(weights) => {
-                let weighted = data.with_weights(weights.clone());
-                weighted.map_err(|e| self.locate(e))
+        let scores = self.checked_scores().map(Scores::with_zeros_as_probabilities);
+        let data = match (&self.labels, &self.shares) {
+            (Some(labels), _) => Dataset::new(scores?, labels),
+            (None, Some(shares)) => Dataset::soft(scores?, shares.view()),
+            (None, None) => {
+                return Err(Error::NoLabels {
+                    path: self.path.clone(),
+                    expected: "labels beside the scores".into(),
+                    present: "scores only".into(),
+                });
             }
+        };
+        let data = data.and_then(|data| match &self.weights {
+            Some(weights) => data.with_weights(weights.clone()),
             None => Ok(data),
-        }
+        });
+        let data = data.and_then(|data| match &self.groups {
+            Some(groups) => data.with_groups(groups.numbers()),
+            None => Ok(data),
+        });
+        data.map_err(|e| self.locate(e))
     }
 
     /// Turns an error about these rows into one about the file: with its name, and with rows counted from its
@@ -187,7 +197,10 @@ impl RowChunk {
     pub fn locate(&self, error: ordercal::Error) -> Error {
         use ordercal::Error as E;
         let path = match &error {
-            E::LabelOutOfRange { .. } | E::LabelMasked { .. } => &self.labels_path,
+            E::LabelOutOfRange { .. }
+            | E::LabelMasked { .. }
+            | E::InvalidTarget { .. }
+            | E::TargetNotNormalised { .. } => &self.labels_path,
             _ => &self.path,
         };
         Error::Data {

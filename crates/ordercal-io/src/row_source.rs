@@ -80,11 +80,61 @@ pub(crate) fn open(data: &DataRef, options: &ReadOptions) -> Result<Opened> {
         Reading::Archive(open) => open_archive(data, options, &*open(path)?),
         Reading::Table { open, .. } => open(data, options),
     }?;
+    let opened = match !options.columns.soft_labels.is_empty() && !opened.has_labels {
+        true if options.labels != LabelNeed::Ignored => SoftSource::wrap(opened),
+        _ => opened,
+    };
     Ok(if opened.classes == 1 {
         BinarySource::wrap(opened)
     } else {
         opened
     })
+}
+
+/// Rows of a table whose columns hold the scores, and behind them the soft labels.
+struct SoftSource {
+    both: Box<dyn RowSource>,
+    classes: usize,
+}
+
+impl SoftSource {
+    fn wrap(opened: Opened) -> Opened {
+        let classes = opened.classes / 2;
+        Opened {
+            classes,
+            has_labels: true,
+            source: Box::new(Self {
+                both: opened.source,
+                classes,
+            }),
+            ..opened
+        }
+    }
+}
+
+impl RowSource for SoftSource {
+    fn next_rows(&mut self, max: usize) -> Result<Option<RawRows>> {
+        let Some(rows) = self.both.next_rows(max)? else {
+            return Ok(None);
+        };
+        let columns = |from: usize| (from..from + self.classes).collect::<Vec<_>>();
+        let mut labels = rows.scores.clone().with_columns(&columns(self.classes));
+        if self.classes == 1 {
+            // The share of the second of two classes.
+            let shares = to_f64(&labels.values);
+            let pairs: Vec<f64> = shares.into_iter().flat_map(|s| [1.0 - s, s]).collect();
+            labels = AnyArray {
+                shape: vec![pairs.len() / 2, 2],
+                dtype: ElementType::F64,
+                values: Values::F64(pairs),
+            };
+        }
+        Ok(Some(RawRows {
+            scores: rows.scores.with_columns(&columns(0)),
+            labels: Some(labels),
+            ..rows
+        }))
+    }
 }
 
 /// Rows with a single score, that of the second of two classes, as rows of two scores.
@@ -144,10 +194,14 @@ fn open_array(data: &DataRef, options: &ReadOptions, file: &dyn Archive) -> Resu
             present: list(file.entries().iter().map(|e| e.describe())),
         });
     }
+    if let Some(name) = &options.columns.groups {
+        bundle::named(path, file.entries(), name)?;
+    }
     open_arrays(ArraySource {
         scores: file.reader(0)?,
         labels: None,
         weights: None,
+        groups: None,
     })
     .map(|opened| Opened {
         kind: options.kind.unwrap_or_default(),
@@ -170,6 +224,7 @@ fn open_archive(data: &DataRef, options: &ReadOptions, file: &dyn Archive) -> Re
         scores: file.reader(pick.scores)?,
         labels: reader(pick.labels)?,
         weights: reader(pick.set.weights)?,
+        groups: pick.groups.map(|index| file.reader(index)).transpose()?,
     })?;
     let class_names = match class_names {
         Some(names) => read_names(names, opened.classes.max(2))?,
@@ -242,6 +297,12 @@ pub(crate) fn open_arrays(arrays: ArraySource) -> Result<Opened> {
     if let Some(weights) = &arrays.weights {
         check_weights(weights, rows)?;
     }
+    if let Some(groups) = &arrays.groups {
+        match *groups.shape() {
+            [_] | [_, 1] => check_length(groups, rows)?,
+            _ => return Err(wrong_shape(groups, format!("groups are one per row, {rows}"))),
+        }
+    }
     Ok(Opened {
         kind: ScoreKind::default(),
         classes,
@@ -250,7 +311,10 @@ pub(crate) fn open_arrays(arrays: ArraySource) -> Result<Opened> {
         class_names: None,
         split: None,
         ignored: Vec::new(),
-        ids: Vec::new(),
+        // The type does not matter, because groups are not handed through.
+        ids: (arrays.groups.iter())
+            .map(|groups| (groups.name().to_owned(), IdType::Text))
+            .collect(),
         source: Box::new(arrays),
     })
 }
@@ -262,7 +326,7 @@ pub(crate) fn check_labels(labels: &ArrayReader, rows: usize, classes: usize) ->
         [_, columns] if columns == classes && !text => check_length(labels, rows),
         _ => Err(wrong_shape(
             labels,
-            format!("labels are one per row: {rows}, {rows}×1, or one-hot {rows}×{classes}"),
+            format!("labels are one per row: {rows}, {rows}×1, or a distribution, {rows}×{classes}"),
         )),
     }
 }
@@ -312,6 +376,7 @@ pub(crate) struct ArraySource {
     pub(crate) scores: ArrayReader,
     pub(crate) labels: Option<ArrayReader>,
     pub(crate) weights: Option<ArrayReader>,
+    pub(crate) groups: Option<ArrayReader>,
 }
 
 impl RowSource for ArraySource {
@@ -327,7 +392,7 @@ impl RowSource for ArraySource {
             scores,
             labels: read(&mut self.labels)?,
             weights: read(&mut self.weights)?,
-            ids: Vec::new(),
+            ids: read(&mut self.groups)?.into_iter().collect(),
         }))
     }
 }
@@ -386,7 +451,9 @@ pub(crate) fn open_labels(path: &Path, options: &ReadOptions) -> Result<ArrayRea
         }
     };
     let entries = archive.entries();
-    let index = match (&options.columns.label, entries) {
+    let choice = &options.columns;
+    let chosen = choice.soft_labels.first().or(choice.label.as_ref());
+    let index = match (chosen, entries) {
         (Some(name), _) => bundle::named(path, entries, name)?,
         (None, [_]) => 0,
         (None, several) => bundle::label_alone(path, several)?.ok_or_else(|| Error::NoLabels {

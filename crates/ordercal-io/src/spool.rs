@@ -61,6 +61,14 @@ pub(crate) fn plain_file(path: &Path) -> Result<PathBuf> {
     Ok(copy)
 }
 
+/// Closes the copies, whose files were removed. One that is just being made belongs to a thread that a signal
+/// interrupts, for which nobody may wait.
+pub(crate) fn forget_copies() {
+    if let Ok(mut copies) = COPIES.try_lock() {
+        copies.clear();
+    }
+}
+
 /// Whether an input can be read only once.
 fn is_pipe(path: &Path) -> bool {
     let Ok(metadata) = fs::metadata(path) else {

@@ -121,7 +121,7 @@ fn survive(names: &[&str], per_file: usize) {
             let outcome = std::panic::catch_unwind(|| {
                 let _ = inspect(&path, &ReadOptions::default());
                 let loaded = load(&data, None)?;
-                if loaded.labels().is_some() {
+                if loaded.has_labels() {
                     loaded.dataset()?;
                 }
                 loaded.scores().map(|scores| scores.rows())

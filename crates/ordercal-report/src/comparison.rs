@@ -1,6 +1,7 @@
 //! The numbers of a comparison: datasets × methods × metrics, with ranks and averages.
 
 use ordercal::metrics::{self, Metric};
+use ordercal::words::printable;
 
 use crate::error::{Error, Result};
 use crate::result::{DatasetResult, MethodResult};
@@ -16,12 +17,17 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Checks that nothing is missing.
+    /// Checks that nothing is missing. Characters of names that would control a terminal or break a table are replaced.
     ///
     /// # Errors
     /// [`Error::Incomplete`] says what is: there has to be a dataset, a metric, `uncalibrated` as the first
     /// method, the same methods everywhere, and every metric of every method.
-    pub fn new(metrics: Vec<Metric>, datasets: Vec<DatasetResult>) -> Result<Self> {
+    pub fn new(metrics: Vec<Metric>, mut datasets: Vec<DatasetResult>) -> Result<Self> {
+        let clean = |name: &mut String| *name = name.chars().map(printable).collect();
+        for dataset in &mut datasets {
+            clean(&mut dataset.name);
+            dataset.methods.iter_mut().for_each(|m| clean(&mut m.method));
+        }
         let missing = |what: String| Err(Error::Incomplete { what });
         let Some(first) = datasets.first() else {
             return missing("a dataset".to_owned());

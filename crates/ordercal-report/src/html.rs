@@ -2,6 +2,7 @@
 
 use askama::Template;
 use ordercal::metrics::Metric;
+use ordercal::words::printable;
 
 use crate::comparison::Comparison;
 use crate::error::{Error, Result};
@@ -69,9 +70,12 @@ impl Report {
             run: &self.run,
             chosen: self.chosen(),
         };
-        page.render().map_err(|e| Error::Draw {
+        let html = page.render().map_err(|e| Error::Draw {
             problem: e.to_string(),
-        })
+        })?;
+        // Whatever is shown: titles, names of files, settings.
+        let shown = |c: char| if c == '\n' { c } else { printable(c) };
+        Ok(html.chars().map(shown).collect())
     }
 
     fn metric(&self, metric: Metric) -> HtmlTable {

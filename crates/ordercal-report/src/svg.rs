@@ -1,5 +1,7 @@
 //! A small SVG writer.
 
+use ordercal::words::printable;
+
 use crate::theme::Theme;
 
 /// The font families; [`text_width`] is for the first.
@@ -248,13 +250,8 @@ pub(crate) fn escape(text: &str) -> String {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
-            c if (c.is_control() && !matches!(c, '\n' | '\t'))
-                || c == '\u{fffe}'
-                || c == '\u{ffff}' =>
-            {
-                escaped.push('\u{fffd}');
-            }
-            c => escaped.push(c),
+            '\n' | '\t' => escaped.push(c),
+            c => escaped.push(printable(c)),
         }
     }
     escaped

@@ -184,6 +184,7 @@ pub fn measure(model: &Model, test: &Dataset<'_>, measures: &Measures) -> Result
     if expected != found {
         return Err(Error::WrongClasses { expected, found });
     }
+    check_soft(test, measures)?;
     if matches!(model, Model::Uncalibrated(_)) {
         return of_predictions(&Predictions::from(test), 0, measures);
     }
@@ -204,8 +205,20 @@ pub fn measure_probs(
     if expected != found {
         return Err(Error::WrongShape { expected, found });
     }
+    check_soft(test, measures)?;
     let changed = changed_predictions(test, probs) as u64;
     of_predictions(&predictions(probs, test)?, changed, measures)
+}
+
+/// With soft labels there are only proper scores, and no resamples: the copies of a row would be drawn one by one.
+fn check_soft(test: &Dataset<'_>, measures: &Measures) -> Result<()> {
+    Metric::check_labels(&measures.metrics, test)?;
+    match measures.bootstrap.is_some() && test.has_soft_labels() {
+        true => Err(Error::SoftLabels {
+            what: "a bootstrap",
+        }),
+        false => Ok(()),
+    }
 }
 
 fn of_predictions(
@@ -251,6 +264,7 @@ pub fn predictions<'a>(probs: ArrayView2<'a, f64>, data: &Dataset<'_>) -> Result
 /// Of tied classes, the first is the prediction.
 pub fn changed_predictions(data: &Dataset<'_>, probs: ArrayView2<'_, f64>) -> usize {
     let rows = probs.rows().into_iter().enumerate();
+    let rows = rows.filter(|(row, _)| !data.repeats(*row));
     let changed = rows.filter(|(row, after)| argmax(data.scores().row(*row)) != argmax(*after));
     changed.count()
 }

@@ -179,6 +179,9 @@ impl CurveFit {
         metrics: &[Metric],
         watch: &dyn Watch,
     ) -> Result<CurvePoint> {
+        if calib.has_soft_labels() || test.has_soft_labels() {
+            return Err(Error::SoftLabels { what: "a curve" });
+        }
         let fitted = match self.seed {
             Some(seed) => {
                 let mut order: Vec<usize> = (0..calib.rows()).collect();

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::data::{Dataset, Folds};
+use crate::data::Dataset;
 use crate::error::Result;
 use crate::metrics::{Interval, Predictions};
 use crate::models::apply;
@@ -56,7 +56,7 @@ pub fn decompose(
     seed: u64,
     watch: &dyn Watch,
 ) -> Result<Decomposition> {
-    let folds = Folds::new(data.rows(), folds, seed)?;
+    let folds = data.folds(folds, seed)?;
     let before: Vec<f64> = Predictions::from(data)
         .row_stats()
         .iter()

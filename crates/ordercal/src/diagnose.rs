@@ -50,8 +50,8 @@ pub enum Warning {
     },
     /// Some classes are never the label.
     ClassesWithoutRows {
-        /// Which; the first few.
-        first: Vec<usize>,
+        /// Which; the first few, by name if they have names.
+        first: Vec<String>,
         /// How many.
         missing: usize,
         /// K.
@@ -71,6 +71,13 @@ pub enum Warning {
     },
     /// The rows of an evaluation are those of the fit.
     SameRows,
+    /// The scores are of another kind than those that the model was fitted to.
+    OtherKind {
+        /// What the model was fitted to.
+        fitted: ScoreKind,
+        /// What the scores are.
+        found: ScoreKind,
+    },
     /// A column or array that looks like labels or weights and is not read.
     Ignored {
         /// Its name.
@@ -130,7 +137,6 @@ impl fmt::Display for Warning {
                 if *missing > first.len() {
                     return write!(f, "{missing} of {classes} classes are never the label");
                 }
-                let first: Vec<String> = first.iter().map(usize::to_string).collect();
                 let (word, verb) = if *missing == 1 {
                     ("class", "is")
                 } else {
@@ -152,6 +158,11 @@ impl fmt::Display for Warning {
             Self::SameRows => f.write_str(
                 "the model was fitted on these very rows, so its metrics look better than they are; evaluate it on \
                  other rows",
+            ),
+            Self::OtherKind { fitted, found } => write!(
+                f,
+                "the model was fitted to {fitted}, but these are {found}; what was learned from the one need not hold \
+                 for the other"
             ),
             Self::Ignored { name } => write!(
                 f,
@@ -188,6 +199,7 @@ pub struct RowChecks {
     /// Rows whose prediction is the label minus 1, the label, the label plus 1.
     hits: [usize; 3],
     seen: Vec<bool>,
+    class_names: Option<Vec<String>>,
     /// What models were fitted on.
     fitted_on: Vec<Fingerprint>,
     /// Of these rows; only if there is something to compare it with, because a hash takes longer than many a metric.
@@ -203,6 +215,7 @@ impl RowChecks {
             distributions: true,
             hits: [0; 3],
             seen: vec![false; classes],
+            class_names: None,
             fitted_on: Vec::new(),
             fingerprint: Fingerprint::default(),
         }
@@ -212,6 +225,13 @@ impl RowChecks {
     #[must_use]
     pub fn of_models_fitted_on(mut self, fitted_on: Vec<Fingerprint>) -> Self {
         self.fitted_on = fitted_on;
+        self
+    }
+
+    /// The same, of classes with these names, in the order of the columns.
+    #[must_use]
+    pub fn of_classes(mut self, names: Option<&[String]>) -> Self {
+        self.class_names = names.map(<[String]>::to_vec);
         self
     }
 
@@ -227,7 +247,7 @@ impl RowChecks {
     /// # Panics
     /// If they have more classes than there are.
     pub fn add(&mut self, data: &Dataset<'_>) {
-        self.rows += data.rows();
+        self.rows += data.examples();
         for &label in data.labels() {
             self.seen[label as usize] = true;
         }
@@ -236,6 +256,11 @@ impl RowChecks {
         }
         self.unit = self.unit && within_unit_interval(data.scores());
         self.distributions = self.unit && self.distributions && sum_to_one(data.scores());
+        if data.has_soft_labels() {
+            // Whether a prediction is right is not a matter of yes or no.
+            self.hits[1] += data.examples();
+            return;
+        }
         let rows = data.scores().as_slice().par_chunks(data.classes());
         let counts = rows
             .zip(data.labels())
@@ -258,7 +283,9 @@ impl RowChecks {
         if !missing.is_empty() {
             warnings.push(Warning::ClassesWithoutRows {
                 missing: missing.len(),
-                first: missing.into_iter().take(NAMED).collect(),
+                first: (missing.into_iter().take(NAMED))
+                    .map(|class| self.name_of(class))
+                    .collect(),
                 classes: self.seen.len(),
             });
         }
@@ -272,6 +299,11 @@ impl RowChecks {
             warnings.push(Warning::SameRows);
         }
         warnings
+    }
+
+    fn name_of(&self, class: usize) -> String {
+        let name = self.class_names.as_ref().and_then(|names| names.get(class));
+        name.map_or_else(|| class.to_string(), |name| format!("`{name}`"))
     }
 
     /// All that there is to say about the rows themselves.
@@ -341,6 +373,13 @@ pub fn check_scores(scores: &Scores<'_>) -> Vec<Warning> {
     }
 }
 
+/// A warning if a model was fitted to scores of another kind. Probabilities and their logarithms are the same scores.
+pub fn check_kind(fitted: Option<ScoreKind>, found: ScoreKind) -> Option<Warning> {
+    let logits = |kind: ScoreKind| kind == ScoreKind::Logits;
+    let fitted = fitted.filter(|fitted| logits(*fitted) != logits(found))?;
+    Some(Warning::OtherKind { fitted, found })
+}
+
 /// Warnings about what a fit did.
 pub fn check_report(report: &FitReport) -> Vec<Warning> {
     let (before, after) = (report.nll_before, report.nll_after);
@@ -398,11 +437,15 @@ mod tests {
     fn each_warning_has_its_cause() {
         let few = Warning::TooFewRows { rows: 3 };
         let missing = Warning::ClassesWithoutRows {
-            first: vec![1],
+            first: vec!["1".to_owned()],
             missing: 1,
             classes: 2,
         };
         assert_eq!(missing.to_string(), "class 1 is never the label");
+        let names = ["cat", "dog"].map(str::to_owned);
+        let named = RowChecks::of(&data(ScoreKind::Logits, 60, &[0; 60])).of_classes(Some(&names));
+        let text = named.before_fit().last().unwrap().to_string();
+        assert_eq!(text, "class `dog` is never the label");
         let checks = RowChecks::of(&data(ScoreKind::Logits, 3, &[0, 0, 0]));
         let probabilities = Warning::LookLikeProbabilities;
         assert_eq!(
@@ -456,6 +499,20 @@ mod tests {
             assert_eq!(check_scores(&scores), expected);
             let data = Dataset::new(scores, &labels).unwrap();
             assert_eq!(RowChecks::of(&data).all(), expected);
+        }
+    }
+
+    #[test]
+    fn another_kind_than_that_of_the_fit_is_noticed() {
+        use ScoreKind::{LogProbs, Logits, Probs};
+        for (fitted, found, noticed) in [
+            (Some(Logits), Probs, true),
+            (Some(LogProbs), Logits, true),
+            (Some(LogProbs), Probs, false),
+            (Some(Logits), Logits, false),
+            (None, Probs, false),
+        ] {
+            assert_eq!(check_kind(fitted, found).is_some(), noticed);
         }
     }
 

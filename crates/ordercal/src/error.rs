@@ -1,5 +1,7 @@
 //! The errors of the library.
 
+use crate::words::count;
+
 /// A result whose error is [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -110,7 +112,10 @@ pub enum Error {
         label: usize,
     },
     /// The numbers of rows of two arrays differ.
-    #[error("there are {found} {what} for {rows} rows of scores: one per row is needed")]
+    #[error(
+        "there are {found} {what} for {} of scores: one per row is needed",
+        count(*rows, "row", "rows")
+    )]
     LengthMismatch {
         /// Which array: `labels` or `weights`.
         what: &'static str,
@@ -126,6 +131,45 @@ pub enum Error {
         row: usize,
         /// The weight.
         value: f64,
+    },
+    /// A share of a soft label that is no probability.
+    #[error("row {row}, column {column}: {value:?} in a soft label is not a probability")]
+    InvalidTarget {
+        /// The row.
+        row: usize,
+        /// The column.
+        column: usize,
+        /// The value.
+        value: f64,
+    },
+    /// A soft label that is no distribution.
+    #[error("row {row}: the soft label sums to {sum} instead of 1; a label is a class, or a distribution over the classes")]
+    TargetNotNormalised {
+        /// The row.
+        row: usize,
+        /// The sum of its shares.
+        sum: f64,
+    },
+    /// Something for which labels must be classes, not distributions.
+    #[error("{what} with soft labels is not defined: it needs labels that are classes")]
+    SoftLabels {
+        /// What was asked for.
+        what: &'static str,
+    },
+    /// A buffer that would be larger than the memory that may be used.
+    #[error(
+        "{what} would take {}, but {} may be used{}",
+        in_words(*bytes), in_words(*limit), hint
+    )]
+    TooLarge {
+        /// What it is for.
+        what: String,
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+        /// What to do, after a semicolon; may be empty.
+        hint: &'static str,
     },
     /// Every weight is zero.
     #[error("the weights are all zero: at least one must be positive")]
@@ -279,12 +323,26 @@ pub enum Error {
         /// Its value in the second.
         right: String,
     },
+    /// A state that contains rows which another one contains.
+    #[error("a shard of it was merged already; give each shard once")]
+    SameShard,
     /// Bytes that do not encode a state.
     #[error("this is not a valid metric state: {reason}")]
     InvalidState {
         /// What is wrong with the bytes.
         reason: &'static str,
     },
+}
+
+/// A number of bytes as `1.5 GB`.
+fn in_words(bytes: usize) -> String {
+    let bytes = bytes as f64;
+    match bytes {
+        b if b < 1e6 => format!("{:.0} kB", b / 1e3),
+        b if b < 1e9 => format!("{:.0} MB", b / 1e6),
+        b if b < 1e13 => format!("{:.1} GB", b / 1e9),
+        b => format!("{b:.0e} bytes"),
+    }
 }
 
 fn counted_from_one(label: i64, classes: usize) -> &'static str {
@@ -327,10 +385,29 @@ impl Error {
             | Self::LabelOutOfRange { row, .. }
             | Self::LabelMasked { row, .. }
             | Self::InvalidWeight { row, .. }
+            | Self::InvalidTarget { row, .. }
+            | Self::TargetNotNormalised { row, .. }
             | Self::UnpairedPredictions { row: Some(row), .. }
             | Self::WeightOutOfRange { row, .. } => *row = place(*row),
             _ => {}
         }
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_said_in_words() {
+        for (bytes, words) in [
+            (1_500, "2 kB"),
+            (20_000_000, "20 MB"),
+            (80_000_000_000, "80.0 GB"),
+            (usize::MAX, "2e19 bytes"),
+        ] {
+            assert_eq!(in_words(bytes), words);
+        }
     }
 }

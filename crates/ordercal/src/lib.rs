@@ -60,6 +60,7 @@ mod error;
 #[doc(hidden)]
 pub mod kernels;
 mod math;
+pub mod memory;
 pub mod methods;
 pub mod metrics;
 pub mod models;
@@ -72,6 +73,7 @@ mod registry;
 mod rng;
 pub mod select;
 mod watch;
+pub mod words;
 
 pub use half;
 pub use ndarray;

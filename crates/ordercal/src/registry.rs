@@ -127,10 +127,10 @@ macro_rules! define_method {
             }
 
             /// Whether the fit itself divides the rows into folds.
-            pub(crate) fn own_folds(&self) -> bool {
+            pub fn has_own_folds(&self) -> bool {
                 match self {
                     $(Self::$type(_) => <$type as Describe>::OWN_FOLDS,)*
-                    Self::Ordered(method) => method.inner.own_folds(),
+                    Self::Ordered(method) => method.inner.has_own_folds(),
                     Self::Custom(_) => false,
                 }
             }

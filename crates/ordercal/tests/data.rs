@@ -4,7 +4,7 @@
 
 use half::{bf16, f16};
 use ndarray::{Array2, array};
-use ordercal::{Dataset, Error, ScoreKind, Scores};
+use ordercal::{Dataset, Error, Method, ScoreKind, Scores};
 
 fn logits(values: Array2<f32>) -> Result<Scores<'static>, Error> {
     Scores::new(ScoreKind::Logits, values)
@@ -253,7 +253,7 @@ fn common_offsets_do_not_cost_digits() {
     let measure = |scores: &Array2<f64>| {
         let scores = Scores::new(ScoreKind::Logits, scores.view()).unwrap();
         let data = Dataset::new(scores, &labels).unwrap();
-        let fitted = ordercal::Method::from_key("ts")
+        let fitted = Method::from_key("ts")
             .unwrap()
             .fit(&data)
             .unwrap();
@@ -307,4 +307,33 @@ fn ordinary_rows_keep_their_bytes_and_shifted_ones_their_order() {
     // The largest scores that fit in 32 bits.
     let extreme = row(array![[3e38, -3e38]]);
     assert!(extreme.iter().all(|v| v.is_finite()), "{extreme:?}");
+}
+
+#[test]
+fn zeros_are_the_same_as_probabilities_and_as_logarithms() {
+    let probs = array![
+        [0.5_f64, 0.5, 0.0, 0.0],
+        [0.0, 0.25, 0.75, 0.0],
+        [1.0, 0.0, 0.0, 0.0],
+        [0.25, 0.25, 0.5, 0.0]
+    ];
+    // The label of the third row has probability 0.
+    let labels = [0, 2, 1, 2];
+    let of = |scores: Scores<'_>| {
+        let data = Dataset::new(scores.with_zeros_as_probabilities(), &labels).unwrap();
+        Method::from_key("ts").unwrap().fit(&data).unwrap().report
+    };
+    let logs = probs.mapv(f64::ln);
+    let found = of(Scores::new(ScoreKind::LogProbs, logs.view()).unwrap());
+    let expected = of(Scores::new(ScoreKind::Probs, probs.view()).unwrap());
+    assert!((found.nll_after - expected.nll_after).abs() < 1e-6);
+    assert!(found.notes.join(" ").contains("of probability 0"), "{found:?}");
+    // The last class is -inf everywhere, so it is masked; the order of the others is kept.
+    let deep = array![[0.0_f32, -300.0, f32::NEG_INFINITY, f32::NEG_INFINITY]];
+    let deep = ndarray::concatenate![ndarray::Axis(0), deep, logs.mapv(|v| v as f32)];
+    let scores = Scores::new(ScoreKind::LogProbs, deep.view()).unwrap();
+    let scores = scores.with_zeros_as_probabilities();
+    let row = scores.row(0);
+    assert!(row[2].is_finite() && row[2] < row[1], "{row:?}");
+    assert_eq!(row[3], f32::NEG_INFINITY);
 }

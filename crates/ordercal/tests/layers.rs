@@ -4,8 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules of the crate; each may import from those before it.
-const LAYERS: [&str; 22] = [
+const LAYERS: [&str; 24] = [
+    "words",
     "error",
+    "memory",
     "rng",
     "watch",
     "math",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from . import _native
 from ._errors import OrdercalError, not_fitted
-from ._inputs import align, read_labels, read_scores, read_weights
+from ._inputs import align, read_groups, read_labels, read_scores, read_weights
 from ._parameters import PARAMETERS
 from ._progress import shown
 from ._types import Kind, MethodKey
@@ -156,6 +156,7 @@ class Calibrator:
         sample_weight: Any = None,
         *,
         classes: Any = None,
+        groups: Any = None,
         progress: Callable[[int, int, float], object] | None = None,
         verbose: bool | None = None,
     ) -> Self:
@@ -166,13 +167,16 @@ class Calibrator:
         scores : array of shape (n, k), or (n,) for two classes
             What the classifier says of each row, in the form that `kind` names. One dimension or one column is the
             positive class of two: its log-odds, probability or log-probability.
-        labels : array of shape (n,)
+        labels : array of shape (n,) or (n, k)
             The true classes: column numbers, or names. Names are those of `classes` if given, of the columns of a
-            data frame, or of the categories of categorical labels; otherwise they stand in sorted order.
+            data frame, or of the categories of categorical labels; otherwise they stand in sorted order. Or soft labels:
+            floats, in each row a distribution over the classes, whose expected loss is minimised.
         sample_weight : array of shape (n,), optional
             How much each row counts; a weight of 2 is a row that is there twice.
         classes : array of shape (k,), optional
             The class of each column.
+        groups : array of shape (n,), optional
+            Rows with the same value stay together in the folds of `Auto` and `AutoFree`.
         progress : callable, optional
             Called now and then as `progress(iteration, of, loss)`. What it raises ends the fit; so does Ctrl-C.
         verbose : bool, optional
@@ -183,7 +187,7 @@ class Calibrator:
         self
         """
         array, columns = read_scores(scores, self.kind)
-        indices, names = read_labels(labels, array.shape[1], columns, classes)
+        indices, names = read_labels(labels, array.shape[1], columns, classes, soft=True)
         named = not np.array_equal(names, np.arange(array.shape[1]))
         with shown(type(self).__name__, verbose, progress) as report:
             model = _native.fit(
@@ -194,6 +198,7 @@ class Calibrator:
                 read_weights(sample_weight),
                 [str(name) for name in names.tolist()] if named else None,
                 _class_type(names),
+                read_groups(groups),
                 report,
             )
         self._take(model, names)

@@ -130,8 +130,12 @@ def read_labels(
     n_classes: int,
     columns: list[Any] | None = None,
     classes: Any = None,
-) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    *,
+    soft: bool = False,
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """Column numbers, and the class of each column.
+
+    With `soft`, labels may be a matrix of floats, in each row a distribution over the classes; it is returned as it is.
 
     Which class a column is: what `classes` says; otherwise the name of the column, where scores are a data frame
     with names and labels are such names; otherwise the order of the categories, where labels are categorical.
@@ -142,12 +146,12 @@ def read_labels(
     array = as_array(labels, "labels")
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
+    if soft and array.ndim == 2:
+        return _read_soft_labels(array, column_names(labels), n_classes, columns, classes)
     if array.ndim != 1:
         raise OrdercalError(f"labels have the shape {array.shape}: one label per row is needed")
     if classes is not None:
-        names = as_array(classes, "class names")
-        if names.ndim != 1 or len(names) != n_classes:
-            raise OrdercalError(f"there are {names.size} class names for {n_classes} classes")
+        names = _read_classes(classes, n_classes)
         return _look_up(array, names), names
     if array.dtype.kind == "f":
         whole = np.isfinite(array) & (array == np.floor(array))
@@ -189,6 +193,42 @@ def read_labels(
         stacklevel=3,
     )
     return _look_up(array, names), names
+
+
+def _read_classes(classes: Any, n_classes: int) -> NDArray[Any]:
+    names = as_array(classes, "class names")
+    if names.ndim != 1 or len(names) != n_classes:
+        raise OrdercalError(f"there are {names.size} class names for {n_classes} classes")
+    return names
+
+
+def _read_soft_labels(
+    array: NDArray[Any],
+    own: list[Any] | None,
+    n_classes: int,
+    columns: list[Any] | None,
+    classes: Any,
+) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """Distributions over the classes in the order of the columns of the scores, and the class of each column."""
+    if array.shape[1] != n_classes:
+        raise OrdercalError(f"soft labels have {array.shape[1]} columns for {n_classes} classes")
+    try:
+        array = np.ascontiguousarray(align(array, own, columns), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise OrdercalTypeError(f"soft labels must be numbers, not {array.dtype}") from None
+    if classes is not None:
+        return array, _read_classes(classes, n_classes)
+    return array, np.arange(n_classes) if columns is None else np.asarray([str(name) for name in columns])
+
+
+def read_groups(groups: Any) -> NDArray[np.uint32] | None:
+    """A number for each group of rows, one per row."""
+    if groups is None:
+        return None
+    array = as_array(groups, "groups")
+    if array.ndim != 1:
+        raise OrdercalError(f"groups have the shape {array.shape}: one group per row is needed")
+    return np.unique(array, return_inverse=True)[1].astype(np.uint32)
 
 
 def _column_classes(columns: list[Any], numbers: bool) -> NDArray[Any] | None:

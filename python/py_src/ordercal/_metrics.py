@@ -77,8 +77,9 @@ def evaluate(
     ----------
     scores : array of shape (n, k), or (n,) for two classes
         Logits, or what `kind` says. One dimension or one column is the positive class of two.
-    labels : array of shape (n,)
-        The true classes: column numbers, or names (see `Calibrator.fit`).
+    labels : array of shape (n,) or (n, k)
+        The true classes: column numbers, or names (see `Calibrator.fit`). Or soft labels, for which the proper scores
+        `nll`, `brier` and `brier_sum` are defined, as expectations over the labels.
     kind : {"logits", "log-probs", "probs"}
         What the scores are.
     sample_weight : array of shape (n,), optional
@@ -108,7 +109,7 @@ def evaluate(
         A dict of the metrics by key, with `interval`, `n` and `classes`.
     """
     array, columns = read_scores(scores, kind)
-    indices, names = read_labels(labels, array.shape[1], columns, classes)
+    indices, names = read_labels(labels, array.shape[1], columns, classes, soft=target is None)
     if target is not None:
         array, indices = _of_target(array, kind, indices, read_target(target, names))
         kind = "probs"

@@ -1,7 +1,7 @@
 from collections.abc import Callable
 from typing import Any, final
 
-from numpy import float64, int64
+from numpy import float64, int64, uint32
 from numpy.typing import NDArray
 
 __all__ = [
@@ -47,17 +47,18 @@ def fit(
     method: str,
     scores: NDArray[Any],
     kind_name: str,
-    labels: NDArray[int64],
+    labels: NDArray[int64] | NDArray[float64],
     weights: NDArray[float64] | None = None,
     class_names: list[str] | None = None,
     class_type: str | None = None,
+    groups: NDArray[uint32] | None = None,
     progress: Callable[[int, int, float], object] | None = None,
 ) -> Model: ...
 def metrics() -> list[tuple[str, bool]]: ...
 def evaluate(
     scores: NDArray[Any],
     kind_name: str,
-    labels: NDArray[int64],
+    labels: NDArray[int64] | NDArray[float64],
     weights: NDArray[float64] | None,
     keys: list[str] | None,
     bins: int,

@@ -8,7 +8,7 @@ use ordercal::ScoreKind;
 use ordercal::compare::RESAMPLES;
 
 use super::keys::{method_keys, metric_keys};
-use super::{ClassArgs, SearchEffort, kind_parser};
+use super::{ClassArgs, ReadArgs, SearchEffort, kind_parser};
 use crate::help;
 
 /// `compare`.
@@ -64,6 +64,9 @@ pub struct CompareArgs {
     /// The names of the classes.
     #[command(flatten)]
     pub classes: ClassArgs,
+    /// The format and columns of the data.
+    #[command(flatten)]
+    pub read: ReadArgs,
     /// A folder for all results; created if needed
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

@@ -9,7 +9,7 @@ use ordercal::ScoreKind;
 use ordercal::curve::CurveAxis;
 
 use super::keys::{method_keys, metric_keys};
-use super::{ClassArgs, kind_parser};
+use super::{ClassArgs, ReadArgs, kind_parser};
 use crate::help;
 
 /// `curve`.
@@ -58,6 +58,9 @@ pub struct CurveArgs {
     /// The names of the classes.
     #[command(flatten)]
     pub classes: ClassArgs,
+    /// The format and columns of the data.
+    #[command(flatten)]
+    pub read: ReadArgs,
     /// A folder for the data and the figure; created if needed
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

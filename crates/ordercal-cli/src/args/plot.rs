@@ -8,7 +8,7 @@ use ordercal::ScoreKind;
 use ordercal::metrics::Binning;
 use ordercal_report::Theme;
 
-use super::{DataArgs, IgnoreArgs, kind_parser};
+use super::{DataArgs, LabelArgs, ReadArgs, kind_parser};
 
 /// `plot`.
 #[derive(Debug, Args)]
@@ -120,9 +120,9 @@ pub struct BinnedArgs {
     /// The test data.
     #[command(flatten)]
     pub data: DataArgs,
-    /// Rows to leave out.
+    /// What labels are.
     #[command(flatten)]
-    pub ignore: IgnoreArgs,
+    pub labels: LabelArgs,
     /// A fitted model to show beside the scores; may be repeated
     #[arg(long, value_name = "MODEL")]
     pub model: Vec<PathBuf>,
@@ -171,6 +171,9 @@ pub struct CountedArgs {
     /// The kind of the scores, if their name in the file does not tell it [default: logits]
     #[arg(long, value_name = "KIND", requires = "data", value_parser = kind_parser())]
     pub kind: Option<ScoreKind>,
+    /// The format and columns of the data.
+    #[command(flatten)]
+    pub read: ReadArgs,
 }
 
 /// `plot transform`.

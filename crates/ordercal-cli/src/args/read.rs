@@ -10,8 +10,8 @@ use ordercal_io::{ColumnChoice, Format, ReadOptions, STDIN, STDOUT};
 /// Above these options in a help text.
 const HEADING: &str = "Data whose names do not tell what it is";
 
-/// What `fit`, `apply`, `evaluate`, `inspect` and figures know about their data.
-#[derive(Debug, Clone, Default, Args)]
+/// What every command that reads data knows about it.
+#[derive(Debug, Clone, Default, PartialEq, Args)]
 pub struct ReadArgs {
     /// The format of `-` and of files whose ending does not tell it
     #[arg(long, help_heading = HEADING, value_name = "FORMAT", value_parser = format_parser())]
@@ -43,9 +43,13 @@ impl ReadArgs {
     }
 }
 
-/// Rows to leave out.
+/// What labels are.
 #[derive(Debug, Clone, Default, Args)]
-pub struct IgnoreArgs {
+pub struct LabelArgs {
+    /// Labels that are distributions over the classes: the columns with the shares of the classes, as a,b,c
+    /// or PREFIX*, or one array of N x K [default: an array of labels of that shape]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with_all = ["label_column", "labels"])]
+    pub soft_labels: Vec<String>,
     /// Leave out the rows with this label, as in --ignore-label -100
     #[arg(long, value_name = "LABEL", allow_hyphen_values = true)]
     pub ignore_label: Option<String>,

@@ -1,13 +1,14 @@
 //! `ordercal apply`: calibrates scores chunk by chunk.
 
 use anyhow::Result;
+use ordercal::words::count;
 use ordercal_io::{LabelNeed, OutputSpec, OutputType, ScoreWriter};
 use serde_json::json;
 
 use crate::args::ApplyArgs;
 use crate::exit::Exit;
 use crate::input::DataInput;
-use crate::models::match_classes;
+use crate::models::{check_kinds, match_classes};
 use crate::output::check_distinct;
 use crate::printer::Printer;
 use ordercal_io::SavedModel;
@@ -25,6 +26,7 @@ pub fn run(args: &ApplyArgs, printer: Printer) -> Result<Exit> {
     let mut reader = input.open(LabelNeed::Ignored)?;
     let (kind, dtype) = (args.output_kind, OutputType::from(args.dtype));
     match_classes(&mut reader, [(args.model.as_path(), &saved)])?;
+    printer.warn(input.path(), &check_kinds(&reader, [&saved]))?;
     let names = reader.class_names().map(<[String]>::to_vec);
     let mut spec = OutputSpec::new(kind, reader.classes())
         .with_dtype(dtype)
@@ -69,7 +71,8 @@ pub fn run(args: &ApplyArgs, printer: Printer) -> Result<Exit> {
         "output": args.output.to_string_lossy(),
     }));
     printer.remark(format_args!(
-        "{kind} of {written} rows, calibrated by {}, written to {}",
+        "{kind} of {}, calibrated by {}, written to {}",
+        count(written, "row", "rows"),
         saved.method.key(),
         args.output.display()
     ));

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use ordercal::compare::Measures;
-use ordercal::diagnose::{RowChecks, Warning};
+use ordercal::Error::SoftLabels;
+use ordercal::diagnose::RowChecks;
 use ordercal::metrics::{BootstrapOptions, Metric, MetricOptions, MetricState};
+use ordercal::words::count;
 use ordercal::{Fingerprint, Model};
 use ordercal_io::{LabelNeed, LoadedData, write_atomically};
 use serde_json::json;
@@ -16,7 +18,7 @@ use crate::exit::Exit;
 use crate::fail_if::{FailIf, metric};
 use crate::input::{DataInput, at, ignored};
 use crate::measure::{Evaluation, evaluate_in_memory, state_of, tables};
-use crate::models::{load_models, match_classes};
+use crate::models::{check_kinds, load_models, match_classes};
 use crate::output::check_distinct;
 use crate::printer::{self, Printer};
 use crate::stream::{evaluate_stream, is_large};
@@ -33,7 +35,7 @@ pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exi
         None => printer,
     };
     let saved = load_models(&args.model)?;
-    let input = DataInput::resolve(&args.data, "test")?.with_ignored(&args.ignore);
+    let input = DataInput::resolve(&args.data, "test")?.with_labels(&args.labels);
     input.check_format(None)?;
     if let Some(path) = &args.state_out {
         let models = args.model.iter().map(PathBuf::as_path);
@@ -49,7 +51,8 @@ pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exi
     match_classes(&mut reader, paths.zip(saved.iter().map(|(_, saved)| saved)))?;
     let fitted_on: Vec<Fingerprint> = saved.iter().filter_map(|(_, s)| s.data).collect();
     let mut checks = RowChecks::new(classes).of_models_fitted_on(fitted_on);
-    let ignored: Vec<Warning> = ignored(reader.ignored()).collect();
+    let mut others = check_kinds(&reader, saved.iter().map(|(_, saved)| saved));
+    others.extend(ignored(reader.ignored()));
     if args.metrics.is_none() {
         shown.retain(|metric| metric.check_classes(classes).is_ok());
         let wanted = |metric: &Metric| limits.iter().any(|(_, limit)| limit.metric == *metric);
@@ -77,15 +80,28 @@ pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exi
     } else {
         let loaded = LoadedData::collect(reader)?;
         let data = loaded.dataset()?;
+        if data.has_soft_labels() {
+            if args.state_out.is_some() {
+                return Err(at(input.path(), SoftLabels { what: "a state" }));
+            }
+            let asked = |metric: &Metric| {
+                let shown = args.metrics.is_some() && shown.contains(metric);
+                shown || limits.iter().any(|(_, limit)| limit.metric == *metric)
+            };
+            let defined = |metric: &Metric| metric.takes_soft_labels() || asked(metric);
+            measures.metrics.retain(defined);
+            shown.retain(|metric| measures.metrics.contains(metric));
+        }
         checks.add(&data);
         warnings = checks.evaluation();
-        let evaluations = evaluate_in_memory(&data, &models, &measures)?;
+        let evaluations = evaluate_in_memory(&data, &models, &measures);
+        let evaluations = evaluations.map_err(|e| at(input.path(), e))?;
         let last = models.last().map(|(_, model)| *model);
         let state = empty.map(|empty| state_of(&data, last, empty));
         let state = state.transpose().map_err(|e| at(input.path(), e))?;
-        (data.rows(), evaluations, state)
+        (data.examples(), evaluations, state)
     };
-    warnings.extend(ignored);
+    warnings.extend(others);
     printer.warn(input.path(), &warnings)?;
     let is_missing = |metric: &Metric| !evaluations[0].values.contains_key(metric);
     let missing: Vec<Metric> = shown.iter().copied().filter(is_missing).collect();
@@ -95,7 +111,8 @@ pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exi
         .next()
         .or((missing.len() == shown.len()).then(|| missing[0]))
     {
-        let problem = format!("{metric} of {n} rows of {classes} classes does not fit in memory");
+        let rows = count(n, "row", "rows");
+        let problem = format!("{metric} of {rows} of {classes} classes does not fit in memory");
         return Err(at(input.path(), problem));
     }
     if let (Some(path), Some(state)) = (&args.state_out, state) {
@@ -120,7 +137,10 @@ pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exi
     }
     printer.json(&result);
     let shown: Vec<Metric> = shown.into_iter().filter(|m| !is_missing(m)).collect();
-    printer.remark(format_args!("{n} rows of {classes} classes"));
+    printer.remark(format_args!(
+        "{} of {classes} classes",
+        count(n, "row", "rows")
+    ));
     printer.result(tables(&evaluations, &shown));
     if evaluations.iter().any(|e| !e.bounds.is_empty()) {
         printer.remark("(too large for memory: ≈ marks estimates, ± a guaranteed bound)");

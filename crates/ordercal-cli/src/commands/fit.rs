@@ -3,11 +3,12 @@
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use ordercal::compare::Measures;
 use ordercal::diagnose::{RowChecks, check_report};
 use ordercal::metrics::MetricOptions;
-use ordercal::select::{Found, Ranked, Search, search};
+use ordercal::select::{Effort, Found, Ranked, Search, search};
+use ordercal::words::count;
 use ordercal::{Dataset, Method, Progress};
 use serde_json::{Map, Value, json};
 
@@ -28,15 +29,28 @@ const WORTH_A_WORD: f64 = 5.0;
 /// Runs the command.
 pub fn run(args: &FitArgs, common: &Common, printer: Printer) -> Result<Exit> {
     let method = config::method(args, common)?;
+    let how = config::search(args, common);
     check_ending(&args.output, "a model", ".safetensors")?;
     let printer = printer.beside(&args.output)?;
-    let input = DataInput::resolve(&args.data, "calib")?.with_ignored(&args.ignore);
+    let input = DataInput::resolve(&args.data, "calib")?
+        .with_labels(&args.labels)
+        .with_groups(args.groups.as_ref());
     input.check_format(None)?;
+    let has_folds = method.has_own_folds() || args.folds.is_some();
+    if args.groups.is_some() && !has_folds && how.effort == Effort::None {
+        bail!(
+            "--groups is about folds, and {} is fitted to all rows at once; leave it out, or ask for --folds or \
+             --search",
+            method.key()
+        );
+    }
     let config = args.config.as_deref();
     check_distinct(&args.output, input.paths().into_iter().chain(config))?;
     let loaded = input.load()?;
     let data = loaded.dataset()?;
-    let mut warnings = RowChecks::of(&data).before_fit();
+    let mut warnings = RowChecks::of(&data)
+        .of_classes(loaded.class_names())
+        .before_fit();
     warnings.extend(ignored(loaded.ignored()));
     printer.warn(input.path(), &warnings)?;
     let estimate = method.estimate(data.rows(), data.classes());
@@ -54,7 +68,6 @@ pub fn run(args: &FitArgs, common: &Common, printer: Printer) -> Result<Exit> {
         ));
     }
     let start = Instant::now();
-    let how = config::search(args, common);
     let found = fit(&method, &data, &how, printer).map_err(|e| at(input.path(), e))?;
     let seconds = start.elapsed().as_secs_f64();
     let (ranking, saved) = (found.ranking, SavedModel::new(found.method, found.fitted));
@@ -71,7 +84,7 @@ pub fn run(args: &FitArgs, common: &Common, printer: Printer) -> Result<Exit> {
     let mut result = json!({
         "method": saved.method.key(),
         "order_preserving": saved.model.order_preserving(),
-        "n": data.rows(),
+        "n": data.examples(),
         "classes": data.classes(),
         "nll_before": report.nll_before,
         "nll_after": report.nll_after,
@@ -87,9 +100,9 @@ pub fn run(args: &FitArgs, common: &Common, printer: Printer) -> Result<Exit> {
     }
     printer.json(&result);
     printer.remark(format_args!(
-        "{} on {} rows of {} classes in {seconds:.2} s: NLL {:.4} before, {:.4} after",
+        "{} on {} of {} classes in {seconds:.2} s: NLL {:.4} before, {:.4} after",
         saved.method.key(),
-        data.rows(),
+        count(data.examples(), "row", "rows"),
         data.classes(),
         report.nll_before,
         report.nll_after

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use ordercal::diagnose::{self, RowChecks, Warning};
+use ordercal::words::count;
 use ordercal_io::{DataRef, Format, LoadedData, ReadOptions, SetInfo, inspect};
 use serde_json::{Value, json};
 
@@ -130,7 +131,7 @@ fn describe_set(
     }
     let loaded = LoadedData::read(&data, options.clone())?;
     let scores = loaded.scores()?;
-    let mut found = if loaded.labels().is_some() {
+    let mut found = if loaded.has_labels() {
         RowChecks::of(&loaded.dataset()?).all()
     } else {
         diagnose::check_scores(&scores)
@@ -138,14 +139,14 @@ fn describe_set(
     found.extend(ignored(loaded.ignored()));
     printer.refuse(path, &found)?;
     let mut warnings = texts(&found);
-    if loaded.labels().is_none() {
+    if !loaded.has_labels() {
         warnings.push("there are no labels: enough for apply, not for fit or evaluate".to_owned());
     }
     let name = set.split.as_deref().unwrap_or("the only set");
     printer.result(format_args!(
-        "{name}: {} of {} rows and {} classes, {}, {}",
+        "{name}: {} of {} and {} classes, {}, {}",
         loaded.kind(),
-        loaded.rows(),
+        count(loaded.rows(), "row", "rows"),
         loaded.classes(),
         loaded.matrix().dtype(),
         if set.labels {

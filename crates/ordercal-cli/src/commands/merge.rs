@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use ordercal::metrics::{Metric, MetricState};
+use ordercal::words::count;
 use ordercal_io::write_atomically;
 use serde_json::{Map, Value, json};
 
@@ -21,6 +22,7 @@ pub fn run(args: &MergeArgs, printer: Printer) -> Result<Exit> {
         bail!("no states were given");
     };
     let mut merged = state.clone();
+    merged.mark_shard();
     for (place, (path, state)) in others.iter().enumerate() {
         // Equal sums to the last bit, bin by bin, are the same rows.
         if let Some((same, _)) = states[..=place].iter().find(|(_, other)| other == state) {
@@ -38,7 +40,9 @@ pub fn run(args: &MergeArgs, printer: Printer) -> Result<Exit> {
                 format_args!("it does not go with {}: {e}", first.display()),
             )
         };
-        merged.merge(state).map_err(refused)?;
+        let mut shard = state.clone();
+        shard.mark_shard();
+        merged.merge(&shard).map_err(refused)?;
     }
     let found = merged.finalize().map_err(|e| at(&args.states[0], e))?;
     if let Some(path) = &args.state_out {
@@ -65,10 +69,10 @@ pub fn run(args: &MergeArgs, printer: Printer) -> Result<Exit> {
         "missing": missing,
     }));
     printer.remark(format_args!(
-        "{} rows of {} classes from {} files",
-        merged.rows(),
+        "{} of {} classes from {}",
+        count(merged.rows(), "row", "rows"),
         merged.classes(),
-        args.states.len()
+        count(args.states.len(), "file", "files")
     ));
     let lines = found.iter().map(|(metric, estimate)| {
         let bound = match estimate.error_bound {

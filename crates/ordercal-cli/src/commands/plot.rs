@@ -79,6 +79,9 @@ impl<'a> FigureFile<'a> {
 /// Opens the data whose counts a figure shows, if any.
 fn open_counted(args: &CountedArgs, preferred: &str) -> Result<Option<RowReader>> {
     let Some(data) = &args.data else {
+        if args.read != ReadArgs::default() {
+            bail!("options about columns and formats go with --data");
+        }
         return Ok(None);
     };
     let data = DataArgs {
@@ -87,8 +90,9 @@ fn open_counted(args: &CountedArgs, preferred: &str) -> Result<Option<RowReader>
         labels: None,
         kind: args.kind,
         classes: ClassArgs::default(),
-        read: ReadArgs::default(),
+        read: args.read.clone(),
     };
     let input = DataInput::resolve(&data, preferred)?;
+    input.check_format(None)?;
     Ok(Some(input.open(LabelNeed::Ignored)?))
 }

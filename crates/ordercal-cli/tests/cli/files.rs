@@ -69,12 +69,17 @@ pub const CLOTHES: &[u8] = include_bytes!("../../demo/fashion_mnist.npz");
 
 /// A safetensors bundle of three classes with the splits `calib` and `test`.
 pub fn three_classes(rows: usize) -> Vec<u8> {
-    let text = csv(2 * rows);
+    halves(&csv(2 * rows))
+}
+
+/// A safetensors bundle of the rows of a csv table of three classes: the first half as `calib`, the others as `test`.
+pub fn halves(text: &str) -> Vec<u8> {
     let parsed: Vec<Vec<f32>> = text
         .lines()
         .skip(1)
         .map(|line| line.split(',').map(|v| v.parse().unwrap()).collect())
         .collect();
+    let rows = parsed.len() / 2;
     let mut header = String::new();
     let mut body: Vec<u8> = Vec::new();
     for (split, part) in [("calib", &parsed[..rows]), ("test", &parsed[rows..])] {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::files::BUNDLE;
+use crate::files::{BUNDLE, npy_labels, npy_raw};
 use crate::harness::Folder;
 
 /// A fit that would take many minutes.
@@ -70,6 +70,54 @@ fn ctrl_c_during_the_demo_removes_its_temporary_folder() {
     assert!(!place.names().is_empty(), "there is no temporary folder");
     interrupt(child);
     assert!(place.names().is_empty(), "{:?}", place.names());
+}
+
+/// A numpy file of `rows` × 50 logits.
+fn many_logits(rows: usize) -> Vec<u8> {
+    let scores = (0..rows * 50).map(|i| (i * 7919 % 1009) as f32 / 100.0);
+    let bytes: Vec<u8> = scores.flat_map(f32::to_le_bytes).collect();
+    npy_raw("<f4", &format!("({rows}, 50)"), &bytes)
+}
+
+#[test]
+fn a_kill_leaves_the_old_file_or_the_new_one() {
+    let place = Folder::new();
+    place.write("small.npy", many_logits(40));
+    place.write("labels.npy", npy_labels(&(0..40).collect::<Vec<i64>>()));
+    place
+        .run("fit --logits small.npy --labels labels.npy --method ts -o m.safetensors")
+        .ok();
+    place.write("big.npy", many_logits(40_000));
+    let apply = "apply m.safetensors big.npy -o p.npy";
+    let start = Instant::now();
+    place.run(apply).ok();
+    let whole = start.elapsed();
+    let new = std::fs::read(place.path("p.npy")).unwrap();
+    let before = place.names();
+    let mut killed = 0;
+    for moment in 1..=8 {
+        place.write("p.npy", "old");
+        let mut child = place.start(apply);
+        std::thread::sleep(whole * moment / 9);
+        killed += u32::from(child.try_wait().unwrap().is_none());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let now = std::fs::read(place.path("p.npy")).unwrap();
+        assert!(now == b"old" || now == new, "{} bytes", now.len());
+    }
+    assert!(killed > 0, "every run ended before it was killed");
+    // What was left is removed by the next run, once it is old enough to be nobody's.
+    let old = std::time::SystemTime::now() - Duration::from_secs(60);
+    for name in place.names() {
+        if !before.contains(&name) {
+            assert!(name.starts_with(".p.npy.") && name.ends_with(".tmp"), "{name}");
+            let left = std::fs::File::options().write(true).open(place.path(&name));
+            left.unwrap().set_modified(old).unwrap();
+        }
+    }
+    place.run(apply).ok();
+    assert_eq!(place.names(), before);
+    assert!(std::fs::read(place.path("p.npy")).unwrap() == new);
 }
 
 /// A file system of a few pages, if this machine lets us make one.

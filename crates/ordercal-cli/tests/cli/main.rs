@@ -16,4 +16,5 @@ mod outputs;
 mod pipes;
 mod plot;
 mod round_trips;
+mod soft_labels;
 mod warnings;

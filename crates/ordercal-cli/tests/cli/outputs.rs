@@ -108,6 +108,16 @@ fn a_shard_is_merged_once() {
         );
     }
     assert!(!place.path("m.state").exists());
+    // Nor is one that is part of a merged state.
+    place.write("d.csv", csv(100));
+    place.run("evaluate d.csv --state-out d.state").ok();
+    place.run("merge a.state b.state --state-out ab.state").ok();
+    place.run("merge ab.state d.state --state-out abd.state").ok();
+    for line in ["merge ab.state b.state", "merge d.state abd.state"] {
+        let run = place.run(line);
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{line}");
+        assert!(run.stderr.contains("merged already"), "{}", run.stderr);
+    }
     place
         .run("evaluate a.csv --bins 9 --state-out n.state")
         .ok();

@@ -1,5 +1,7 @@
 //! Tables as CSV in long form: one line for each number.
 
+use ordercal::words::printable;
+
 use crate::comparison::Comparison;
 
 /// Every number of a comparison, in full precision. The average relative errors come last, under the
@@ -56,15 +58,16 @@ pub fn to_csv(comparison: &Comparison) -> String {
     text
 }
 
-/// A field, in quotes if it has to be. One that a spreadsheet would take for a formula gets an apostrophe before it.
+/// A field, in quotes if it has to be, without characters that control what shows it. One that a spreadsheet would take for a formula gets an apostrophe before it.
 fn quoted(field: &str) -> String {
-    if field.starts_with(['=', '+', '-', '@', '\t']) {
+    let field: String = field.chars().map(printable).collect();
+    if field.starts_with(['=', '+', '-', '@']) {
         return quoted(&format!("'{field}"));
     }
-    if field.contains([',', '"', '\n', '\r']) {
+    if field.contains([',', '"']) {
         format!("\"{}\"", field.replace('"', "\"\""))
     } else {
-        field.to_owned()
+        field
     }
 }
 

@@ -2,4 +2,5 @@
 
 #[cfg(feature = "png")]
 mod figures;
+mod hostile_names;
 mod paper_tables;

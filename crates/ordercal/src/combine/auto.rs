@@ -19,6 +19,7 @@ use crate::methods::{Calibrator, Describe, Estimate, FitReport, Fitted};
 use crate::models::{ChainModel, MixtureModel, Model, OrderedModel, UncalibratedModel, apply};
 use crate::optim::StopReason;
 use crate::watch::{FitCounter, Unwatched, Watch};
+use crate::words::count;
 use candidates::{Fits, Member, held_out_scores};
 use evidence::{Gain, divergence, posterior};
 pub use plan::AutoEffort;
@@ -201,18 +202,23 @@ impl<P: Promise> Calibrator for Automatic<P> {
 
     fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
         self.validate()?;
-        let plan = self.plan(data.rows(), data.classes());
-        let folds = plan.folds;
-        if data.rows() < FEWEST_ROWS.max(2 * folds) {
+        let plan = self.plan(data.examples(), data.classes());
+        let most = data.most_folds();
+        let folds = self.folds.unwrap_or(plan.folds.min(most / 2).max(2));
+        if data.examples() < FEWEST_ROWS.max(2 * folds) || most < 2 * folds {
+            let few = match most < data.examples() {
+                true => count(most, "group of rows", "groups of rows"),
+                false => count(most, "row", "rows"),
+            };
+            let verb = if most == 1 { "is" } else { "are" };
             let note = format!(
-                "{} rows are too few to tell what helps: the scores are left as they are",
-                data.rows()
+                "{few} {verb} too few to tell what helps: the scores are left as they are"
             );
             let mut fitted = Uncalibrated::default().fit(data, watch)?;
             fitted.report.notes.push(note);
             return Ok(fitted);
         }
-        let folds = Folds::new(data.rows(), folds, self.seed)?;
+        let folds = data.folds(folds, self.seed)?;
         let weighed = |rows: &[usize]| rows.iter().any(|&row| data.weight(row) > 0.0);
         if !(0..folds.count()).all(|fold| weighed(&folds.kept(fold))) {
             return Err(Error::ZeroWeights);

@@ -1,10 +1,19 @@
-//! Scores with labels and weights.
+//! Scores with labels, weights and groups.
+
+use std::collections::HashSet;
+
+use ndarray::ArrayView2;
 
 use super::fingerprint::Fingerprint;
-use super::scores::Scores;
+use super::folds::Folds;
+use super::scores::{NORMALISATION_TOLERANCE, Scores};
 use crate::error::{Error, Result};
 
-/// Scores with labels and, optionally, row weights.
+/// Scores with labels and, optionally, row weights and groups of rows that belong together.
+///
+/// Soft labels, a distribution over the classes for every row, are [expanded](Self::soft): a row is repeated for every
+/// class that its distribution gives a share, with that class as its label and the share as its weight. Every weighted
+/// sum over the rows is then the expectation over the labels.
 ///
 /// ```
 /// use ndarray::array;
@@ -21,6 +30,10 @@ pub struct Dataset<'a> {
     scores: Scores<'a>,
     labels: Vec<u32>,
     weights: Option<Vec<f64>>,
+    /// For each row the number of its group.
+    groups: Option<Vec<u32>>,
+    /// With soft labels, for each row the given row that it repeats.
+    origins: Option<Vec<u32>>,
 }
 
 impl<'a> Dataset<'a> {
@@ -44,16 +57,89 @@ impl<'a> Dataset<'a> {
             scores,
             labels: checked,
             weights: None,
+            groups: None,
+            origins: None,
         })
     }
 
-    /// Sets row weights: row i counts as `weights[i]` rows.
+    /// Combines scores and soft labels. Where every distribution is all on one class, this is [`new`](Self::new).
+    ///
+    /// # Parameters
+    /// - `scores`: N×K.
+    /// - `targets`: N×K, in each row a distribution over the classes.
+    ///
+    /// # Errors
+    /// If the shapes differ, a row of `targets` is not a distribution, a masked class has a share, or the repeated rows
+    /// do not fit in memory.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use ordercal::{Dataset, ScoreKind, Scores};
+    ///
+    /// let scores = Scores::new(ScoreKind::Logits, array![[2.0_f32, 0.5, -1.0], [0.1, 0.3, 0.2]])?;
+    /// let data = Dataset::soft(scores, array![[0.75, 0.25, 0.0], [0.0, 0.0, 1.0]].view())?;
+    /// assert_eq!(data.labels(), [0, 1, 2]);
+    /// assert_eq!(data.weights().unwrap(), [0.75, 0.25, 1.0]);
+    /// assert_eq!((data.rows(), data.examples()), (3, 2));
+    /// # Ok::<(), ordercal::Error>(())
+    /// ```
+    pub fn soft(scores: Scores<'a>, targets: ArrayView2<'_, f64>) -> Result<Self> {
+        let (expected, found) = ((scores.rows(), scores.classes()), targets.dim());
+        if expected != found {
+            return Err(Error::WrongShape { expected, found });
+        }
+        let (mut labels, mut shares, mut origins) = (Vec::new(), Vec::new(), Vec::new());
+        for (row, target) in targets.outer_iter().enumerate() {
+            let sum = check_target(row, target.iter().copied())?;
+            for (label, &share) in target.iter().enumerate().filter(|(_, share)| **share > 0.0) {
+                if scores.row(row)[label] == f32::NEG_INFINITY {
+                    return Err(Error::LabelMasked { row, label });
+                }
+                labels.push(label as u32);
+                shares.push(share / sum);
+                origins.push(row);
+            }
+        }
+        if labels.len() == scores.rows() {
+            return Self::new(scores, &labels);
+        }
+        let bytes = labels.len().saturating_mul(4 * scores.classes());
+        crate::memory::check("the rows that soft labels repeat", bytes)?;
+        Ok(Self {
+            scores: scores.select(&origins),
+            labels,
+            weights: Some(shares),
+            groups: None,
+            origins: Some(origins.into_iter().map(|row| row as u32).collect()),
+        })
+    }
+
+    /// Sets row weights: row i counts as `weights[i]` rows. With soft labels, there is a weight for each given row.
     ///
     /// # Errors
     /// If there are not N weights, a weight is negative or not finite, or all are zero.
     pub fn with_weights(mut self, weights: Vec<f64>) -> Result<Self> {
-        check_weights(&weights, self.rows())?;
-        self.weights = Some(weights);
+        check_weights(&weights, self.examples())?;
+        self.weights = Some(match (&self.origins, self.weights) {
+            (Some(origins), Some(shares)) => (shares.iter().zip(origins))
+                .map(|(share, &row)| share * weights[row as usize])
+                .collect(),
+            _ => weights,
+        });
+        Ok(self)
+    }
+
+    /// Sets groups of rows that belong together, such as those of one patient or one document, by a number per group.
+    /// Rows of a group are in the same fold. With soft labels, there is a number for each given row.
+    ///
+    /// # Errors
+    /// If there are not N numbers.
+    pub fn with_groups(mut self, groups: Vec<u32>) -> Result<Self> {
+        check_length("groups", groups.len(), self.examples())?;
+        self.groups = Some(match &self.origins {
+            Some(origins) => origins.iter().map(|&row| groups[row as usize]).collect(),
+            None => groups,
+        });
         Ok(self)
     }
 
@@ -62,16 +148,58 @@ impl<'a> Dataset<'a> {
     /// # Errors
     /// If the scores are of another shape, or a label's class is masked in its row.
     pub fn with_scores<'b>(&self, scores: Scores<'b>) -> Result<Dataset<'b>> {
-        let data = Dataset::new(scores, &self.labels)?;
-        match &self.weights {
-            Some(weights) => data.with_weights(weights.clone()),
-            None => Ok(data),
-        }
+        Ok(Dataset {
+            weights: self.weights.clone(),
+            groups: self.groups.clone(),
+            origins: self.origins.clone(),
+            ..Dataset::new(scores, &self.labels)?
+        })
     }
 
     /// N, the number of rows.
     pub fn rows(&self) -> usize {
         self.scores.rows()
+    }
+
+    /// How many rows were given: N, unless they have soft labels.
+    pub fn examples(&self) -> usize {
+        match &self.origins {
+            Some(origins) => count_distinct(origins),
+            None => self.rows(),
+        }
+    }
+
+    /// Whether the labels are distributions over the classes.
+    pub fn has_soft_labels(&self) -> bool {
+        self.origins.is_some()
+    }
+
+    /// Whether a row repeats the given row of the one before it, for another label.
+    pub fn repeats(&self, row: usize) -> bool {
+        let origins = self.origins.as_ref();
+        origins.is_some_and(|origins| row > 0 && origins[row] == origins[row - 1])
+    }
+
+    /// Assigns the rows to folds at random; those of a group, or of one soft label, to the same.
+    ///
+    /// # Errors
+    /// If there are fewer than 2 folds, or fewer groups than folds.
+    pub fn folds(&self, count: usize, seed: u64) -> Result<Folds> {
+        match self.groups.as_ref().or(self.origins.as_ref()) {
+            Some(groups) => Folds::grouped(groups, count, seed),
+            None => Folds::new(self.rows(), count, seed),
+        }
+    }
+
+    /// Whether some rows have to be in the same fold.
+    pub fn has_groups(&self) -> bool {
+        self.groups.is_some() || self.origins.is_some()
+    }
+
+    /// How many folds there can be at most.
+    pub(crate) fn most_folds(&self) -> usize {
+        let groups = self.groups.as_ref().or(self.origins.as_ref());
+        groups.map_or(self.rows(), |groups| count_distinct(groups))
     }
 
     /// K, the number of classes.
@@ -116,15 +244,36 @@ impl<'a> Dataset<'a> {
     /// # Panics
     /// If `rows` is empty or names a row that is not there.
     pub fn select(&self, rows: &[usize]) -> Dataset<'static> {
+        fn pick<T: Copy>(all: &[T], rows: &[usize]) -> Vec<T> {
+            rows.iter().map(|&row| all[row]).collect()
+        }
         Dataset {
             scores: self.scores.select(rows),
-            labels: rows.iter().map(|&row| self.labels[row]).collect(),
-            weights: self
-                .weights
-                .as_ref()
-                .map(|w| rows.iter().map(|&row| w[row]).collect()),
+            labels: pick(&self.labels, rows),
+            weights: self.weights.as_ref().map(|all| pick(all, rows)),
+            groups: self.groups.as_ref().map(|all| pick(all, rows)),
+            origins: self.origins.as_ref().map(|all| pick(all, rows)),
         }
     }
+}
+
+fn count_distinct(numbers: &[u32]) -> usize {
+    numbers.iter().collect::<HashSet<_>>().len()
+}
+
+/// Verifies that a row of soft labels is a distribution; returns its sum.
+fn check_target(row: usize, shares: impl Iterator<Item = f64>) -> Result<f64> {
+    let mut sum = 0.0;
+    for (column, value) in shares.enumerate() {
+        if !(0.0..=1.0 + NORMALISATION_TOLERANCE).contains(&value) {
+            return Err(Error::InvalidTarget { row, column, value });
+        }
+        sum += value;
+    }
+    if (sum - 1.0).abs() > NORMALISATION_TOLERANCE {
+        return Err(Error::TargetNotNormalised { row, sum });
+    }
+    Ok(sum)
 }
 
 /// Verifies that there is one label per row, each below `classes`.

@@ -1,5 +1,7 @@
 //! Random folds for cross validation.
 
+use std::collections::{BTreeMap, HashMap};
+
 use crate::error::{Error, Result};
 use crate::rng::Rng;
 
@@ -59,6 +61,40 @@ impl Folds {
         Ok(folds)
     }
 
+    /// Assigns groups of rows to folds at random, so that a group is in one fold and folds are as equal in size as the
+    /// groups let them be: the largest groups first, each to the fold that is smallest by then.
+    ///
+    /// # Parameters
+    /// - `groups`: for each row the number of its group.
+    ///
+    /// # Errors
+    /// [`Error::InvalidParameter`] if there are fewer than 2 folds, or fewer groups than folds.
+    pub fn grouped(groups: &[u32], count: usize, seed: u64) -> Result<Self> {
+        let mut sizes: BTreeMap<u32, usize> = BTreeMap::new();
+        for group in groups {
+            *sizes.entry(*group).or_default() += 1;
+        }
+        if count < 2 || count > sizes.len() {
+            return Err(Error::invalid(
+                "folds",
+                count,
+                "at least 2, and no more than there are groups of rows",
+            ));
+        }
+        let mut order: Vec<(u32, usize)> = sizes.into_iter().collect();
+        Rng::new(seed).shuffle(&mut order);
+        order.sort_by_key(|&(_, size)| std::cmp::Reverse(size));
+        let mut filled = vec![0; count];
+        let mut fold_of_group = HashMap::new();
+        for (group, size) in order {
+            let smallest = (0..count).min_by_key(|&fold| filled[fold]).unwrap_or(0);
+            filled[smallest] += size;
+            fold_of_group.insert(group, smallest as u32);
+        }
+        let fold_of = groups.iter().map(|group| fold_of_group[group]).collect();
+        Ok(Self { count, fold_of })
+    }
+
     /// The number of folds in the paper: 5, or 3 from 1000 classes on, but at most half the rows and at least 2.
     pub fn usual(rows: usize, classes: usize) -> usize {
         let count = if classes >= 1000 { 3 } else { 5 };
@@ -101,6 +137,7 @@ impl Folds {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashSet;
 
     #[test]
     fn every_row_is_held_out_once() {
@@ -122,6 +159,23 @@ mod tests {
             assert_eq!(rows.len(), 20);
             assert_eq!(rows.iter().filter(|&&row| labels[row] == 1).count(), 2);
         }
+    }
+
+    #[test]
+    fn groups_are_in_one_fold() {
+        let groups: Vec<u32> = (0..97).map(|row| row * row % 23).collect();
+        let folds = Folds::grouped(&groups, 4, 9).unwrap();
+        for fold in 0..4 {
+            let held_out = folds.held_out(fold);
+            assert!((18..=31).contains(&held_out.len()), "{}", held_out.len());
+            let of = |rows: Vec<usize>| rows.into_iter().map(|row| groups[row]);
+            let inside: HashSet<u32> = of(held_out).collect();
+            assert!(of(folds.kept(fold)).all(|group| !inside.contains(&group)));
+        }
+        assert_eq!(folds, Folds::grouped(&groups, 4, 9).unwrap());
+        assert_ne!(folds, Folds::grouped(&groups, 4, 8).unwrap());
+        let refused = Folds::grouped(&[3, 3, 3, 1], 3, 9).unwrap_err();
+        assert!(refused.to_string().contains("groups"), "{refused}");
     }
 
     #[test]

@@ -146,6 +146,38 @@ impl<'a> Scores<'a> {
         }
     }
 
+    /// Log-probabilities of `-inf` as probabilities of 0 are read: less than the smallest that the source could say.
+    /// Only a class that is `-inf` in every row is masked. Other kinds are returned as they are.
+    #[must_use]
+    pub fn with_zeros_as_probabilities(self) -> Self {
+        if self.kind != ScoreKind::LogProbs || all_finite(&self.values) {
+            return self;
+        }
+        let classes = self.classes;
+        let mut masked = vec![true; classes];
+        for row in self.values.chunks_exact(classes) {
+            for (masked, &score) in masked.iter_mut().zip(row) {
+                *masked &= score == f32::NEG_INFINITY;
+            }
+        }
+        let mut values = self.values.into_owned();
+        for row in values.chunks_exact_mut(classes) {
+            let possible = row.iter().copied().filter(|score| score.is_finite());
+            // Below every other score of the row, which keeps its order.
+            let lowest = possible.fold(f32::INFINITY, f32::min).next_down();
+            let zero = f32::MIN_POSITIVE.ln().min(lowest);
+            for (score, masked) in row.iter_mut().zip(&masked) {
+                if *score == f32::NEG_INFINITY && !masked {
+                    *score = zero;
+                }
+            }
+        }
+        Self {
+            values: values.into(),
+            ..self
+        }
+    }
+
     /// The same scores, copied if they were borrowed.
     pub fn into_owned(self) -> Scores<'static> {
         Scores {

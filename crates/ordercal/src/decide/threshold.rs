@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::binomial;
 use crate::error::{Error, Result};
 use crate::metrics::Predictions;
+use crate::words::count;
 
 /// What a [`threshold`] is to promise.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -167,13 +168,16 @@ pub fn threshold(predictions: &Predictions<'_>, options: &ThresholdOptions) -> R
     let reason = match (passed, failed) {
         (Some(_), _) => String::new(),
         (None, Some((at, taken, errors))) => format!(
-            "no threshold can be promised: of the {taken} rows with a confidence of at least {at:.6}, {errors} wrong ones are \
-             too many to rule out an error rate above {}; use more rows or a larger max_error",
+            "no threshold can be promised: of {} with a confidence of at least {at:.6}, {} too many to rule out an \
+             error rate above {}; use more rows or a larger max_error",
+            count(taken, "row", "rows"),
+            count(errors, "wrong one is", "wrong ones are"),
             options.max_error
         ),
         (None, None) => format!(
-            "no threshold can be promised: {rows} rows are too few, an error rate of at most {} needs {fewest} rows \
-             without an error",
+            "no threshold can be promised: {} too few, an error rate of at most {} needs {fewest} rows without an \
+             error",
+            count(rows, "row is", "rows are"),
             options.max_error
         ),
     };

@@ -147,6 +147,13 @@ impl<F: Family> Calibrator for Network<F> {
 
     fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
         self.validate()?;
+        if self.early_stopping.is_some() && data.has_groups() {
+            return Err(Error::invalid(
+                "early_stopping",
+                "set",
+                "none: its held-out rows are drawn one by one, which would divide groups and soft labels",
+            ));
+        }
         let (beta, start) = fit_beta(data, &Unwatched)?;
         let sorted = SortedData::new(data);
         let classes = data.classes();

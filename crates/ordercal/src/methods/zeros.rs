@@ -92,8 +92,9 @@ impl Floor {
 
     /// What there is to say of the zeros.
     pub(crate) fn note(&self, data: &Dataset<'_>) -> String {
+        let verb = if self.rows == 1 { "has" } else { "have" };
         format!(
-            "{} of {} rows have a class of probability 0, and in {} of them it was the right one: zeros are read as {:.1e}",
+            "{} of {} rows {verb} a class of probability 0, and in {} of them it was the right one: zeros are read as {:.1e}",
             self.rows,
             data.rows(),
             self.labels,

@@ -242,17 +242,21 @@ impl Stored for NetworkModel {
     }
 }
 
+/// The weights between two layers as wide as this take a gigabyte.
+const MOST_UNITS: usize = 1 << 14;
+
 /// Checks the widths of hidden layers.
 ///
 /// # Errors
-/// If there is no hidden layer, there are more than 8, or one has no units.
+/// If there is no hidden layer, there are more than 8, or one has no units or too many.
 pub(crate) fn check_hidden(hidden: &[usize]) -> Result<()> {
-    if hidden.is_empty() || hidden.contains(&0) || hidden.len() > 8 {
+    let fits = |units: &usize| (1..=MOST_UNITS).contains(units);
+    if hidden.is_empty() || !hidden.iter().all(fits) || hidden.len() > 8 {
         let found = format!("{hidden:?}");
         return Err(Error::invalid(
             "hidden",
             found,
-            "1 to 8 layers of at least 1 unit",
+            "1 to 8 layers of 1 to 16384 units; 100,100 is usual",
         ));
     }
     Ok(())

@@ -115,18 +115,22 @@ impl Search {
         self
     }
 
-    /// Assigns the rows to folds.
+    /// Assigns the rows to folds; those of a group to the same.
     ///
     /// # Errors
-    /// If there are more folds than rows, or fewer than 2.
+    /// If there are more folds than rows, or groups of them, or fewer than 2, or groups are to be stratified.
     pub fn deal(&self, data: &Dataset<'_>) -> Result<Folds> {
         let count = self
             .folds
-            .unwrap_or_else(|| Folds::usual(data.rows(), data.classes()));
-        if self.stratified {
-            Folds::stratified(data.labels(), count, self.seed)
-        } else {
-            Folds::new(data.rows(), count, self.seed)
+            .unwrap_or_else(|| Folds::usual(data.most_folds(), data.classes()));
+        match (self.stratified, data.has_groups()) {
+            (false, _) => data.folds(count, self.seed),
+            (true, false) => Folds::stratified(data.labels(), count, self.seed),
+            (true, true) => Err(Error::invalid(
+                "stratified",
+                true,
+                "false: folds keep groups, or the shares of soft labels, together instead",
+            )),
         }
     }
 }
@@ -213,7 +217,7 @@ pub fn search(
         Effort::None => vec![method.clone()],
         Effort::Quick | Effort::Paper => space(method, data.classes()),
     };
-    if candidates.len() == 1 && (search.folds.is_none() || method.own_folds()) {
+    if candidates.len() == 1 && (search.folds.is_none() || method.has_own_folds()) {
         return Ok(Found {
             method: method.clone(),
             fitted: method.fit_watched(data, watch)?,

@@ -1,6 +1,6 @@
 //! States: the same bytes for any sharding, and exact values or valid error bounds.
 
-use ordercal::metrics::{self, Metric, MetricOptions, MetricState, Predictions};
+use ordercal::metrics::{self, Metric, MetricOptions, MetricState, Predictions, Target};
 use ordercal::{Dataset, Error};
 use proptest::prelude::*;
 
@@ -331,4 +331,48 @@ fn an_impossible_label_is_remembered_through_merges() {
             .value
             .is_infinite()
     );
+}
+
+#[test]
+fn a_marked_shard_is_merged_once() {
+    let of = |labels: [usize; 2]| {
+        let probs = ndarray::array![[0.7_f64, 0.3], [0.4, 0.6]];
+        let mut state = MetricState::new(2, MetricOptions::default()).unwrap();
+        let rows = Predictions::from_probs(probs.view(), &labels).unwrap();
+        state.update(&rows).unwrap();
+        state.mark_shard();
+        state
+    };
+    let (a, b) = (of([0, 1]), of([1, 1]));
+    let mut both = a.clone();
+    both.merge(&b).unwrap();
+    let stored = MetricState::from_bytes(&both.to_bytes()).unwrap();
+    assert_eq!(stored, both);
+    for part in [&a, &b, &both] {
+        assert_eq!(both.clone().merge(part), Err(Error::SameShard));
+    }
+    let mut other_order = b.clone();
+    other_order.merge(&a).unwrap();
+    assert_eq!(other_order.to_bytes(), both.to_bytes());
+}
+
+#[test]
+fn without_class_bins_the_other_metrics_are_the_same() {
+    let probs = ndarray::Array2::from_shape_fn((50, 4), |(row, class)| {
+        [0.1, 0.2, 0.3, 0.4][(row + class) % 4]
+    });
+    let labels: Vec<usize> = (0..50).map(|row| row * row % 4).collect();
+    let rows = Predictions::from_probs(probs.view(), &labels).unwrap();
+    let mut whole = MetricState::new(4, MetricOptions::default()).unwrap();
+    let mut small = MetricState::without_class_bins(4, MetricOptions::default()).unwrap();
+    whole.update(&rows).unwrap();
+    small.update(&rows).unwrap();
+    let stored = MetricState::from_bytes(&small.to_bytes()).unwrap();
+    assert_eq!(stored, small);
+    let (mut expected, found) = (whole.finalize().unwrap(), stored.finalize().unwrap());
+    expected.remove(&Metric::ClasswiseEce).unwrap();
+    expected.remove(&Metric::ClasswiseEceSum).unwrap();
+    assert_eq!(found, expected);
+    assert!(matches!(whole.merge(&small), Err(Error::StateMismatch { .. })));
+    assert!(small.reliability(Target::Class(1)).is_err());
 }

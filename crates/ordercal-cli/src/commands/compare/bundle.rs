@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use ordercal::diagnose::{RowChecks, Warning};
+use ordercal::words::printable;
 use ordercal::{Fingerprint, ScoreKind};
 use ordercal_io::{DataRef, LabelNeed, LoadedData, ReadOptions, RowReader};
 use ordercal_report::DataSource;
 use sha2::{Digest, Sha256};
 
-use crate::args::ClassArgs;
+use crate::args::{ClassArgs, ReadArgs};
 use crate::input::{at, ignored};
 use crate::printer::Printer;
 
@@ -82,7 +83,9 @@ impl Bundle {
         }
         let Splits { calib, test } = read(&reference, options)?;
         let fitted_on = calib.dataset()?;
-        let mut fit = RowChecks::of(&fitted_on).before_fit();
+        let mut fit = RowChecks::of(&fitted_on)
+            .of_classes(calib.class_names())
+            .before_fit();
         fit.extend(ignored(calib.ignored()));
         let rows = fitted_on.fingerprint();
         let mut checks = RowChecks::new(test.classes()).of_models_fitted_on(vec![rows]);
@@ -123,8 +126,12 @@ impl Bundle {
 }
 
 /// How bundles are read.
-pub fn read_options(kind: Option<ScoreKind>, classes: &ClassArgs) -> ReadOptions {
-    ReadOptions::default()
+pub fn read_options(
+    kind: Option<ScoreKind>,
+    classes: &ClassArgs,
+    read: &ReadArgs,
+) -> ReadOptions {
+    read.options()
         .with_kind(kind)
         .with_labels(LabelNeed::Required)
         .with_class_names(classes.names())
@@ -195,10 +202,7 @@ fn names(references: &[DataRef]) -> Vec<(String, String)> {
             name => name,
         };
         // Names are shown on terminals, in tables and in the report.
-        let name: String = name
-            .chars()
-            .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-            .collect();
+        let name: String = name.chars().map(printable).collect();
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+');
         let safe: String = name
             .chars()

@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::Result;
 use ordercal::curve::{CurveAxis, CurvePoint};
 use ordercal::metrics::Metric;
+use ordercal::words::count;
 use ordercal_io::write_atomically;
 use ordercal_report::{LineFigure, LinePanel, LinePoint, LineSeries, Theme, UNCALIBRATED, to_png};
 use serde_json::{Map, Value, json};
@@ -161,8 +162,9 @@ fn figure(curve: &CurveResult) -> LineFigure {
         x_ticks,
         panels: panels.collect(),
         note: format!(
-            "measured on {} rows of {} classes{drawn}",
-            curve.n_test, curve.classes
+            "measured on {} of {} classes{drawn}",
+            count(curve.n_test, "row", "rows"),
+            curve.classes
         ),
     }
 }

@@ -14,7 +14,7 @@ use super::FigureFile;
 use crate::args::{BinnedArgs, DrawArgs, FormArg, ReliabilityArgs};
 use crate::input::{DataInput, at, ignored};
 use crate::measure::with_predictions;
-use crate::models::{load_models, match_classes};
+use crate::models::{check_kinds, load_models, match_classes};
 use crate::output::check_distinct;
 use crate::printer::Printer;
 
@@ -47,19 +47,27 @@ fn draw(
     let options = MetricOptions::default().with_bins(args.bins);
     options.validate()?;
     let saved = load_models(&args.model)?;
-    let input = DataInput::resolve(&args.data, "test")?.with_ignored(&args.ignore);
+    let input = DataInput::resolve(&args.data, "test")?.with_labels(&args.labels);
     input.check_format(None)?;
     let paths = || args.model.iter().map(PathBuf::as_path);
     check_distinct(&draw.output, input.paths().into_iter().chain(paths()))?;
     let mut reader = input.open(LabelNeed::Required)?;
     let models = saved.iter().map(|(_, saved)| saved);
     match_classes(&mut reader, paths().zip(models))?;
+    let kinds = check_kinds(&reader, saved.iter().map(|(_, saved)| saved));
     let loaded = LoadedData::collect(reader)?;
     let data = loaded.dataset()?;
     let fitted_on: Vec<Fingerprint> = saved.iter().filter_map(|(_, s)| s.data).collect();
     let mut checks = RowChecks::new(data.classes()).of_models_fitted_on(fitted_on);
     checks.add(&data);
+    if data.has_soft_labels() {
+        let source = ordercal::Error::SoftLabels {
+            what: "a reliability diagram",
+        };
+        return Err(at(input.path(), source));
+    }
     let mut warnings = checks.evaluation();
+    warnings.extend(kinds);
     warnings.extend(ignored(loaded.ignored()));
     printer.warn(input.path(), &warnings)?;
     let target = args.class.map_or(Target::TopLabel, Target::Class);

@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::methods::likelihood::spread;
 use crate::methods::temperature::SPREAD_BOUNDS;
 use crate::methods::{FitReport, Fitted};
+use crate::memory;
 use crate::models::{Features, LARGEST_WEIGHT, LinearModel, LinearParts, LinearShape};
 use crate::nn::input::InputKind;
 use crate::optim::lbfgs::Step;
@@ -39,6 +40,7 @@ impl LinearFit<'_> {
         watch: &dyn Watch,
     ) -> Result<Fitted> {
         let classes = data.classes();
+        self.check_memory(data)?;
         let features = self.features.of_rows(data);
         let mut objective = LinearObjective::new(data, features, self.shape, self.ridge);
         // The optimiser works on the parameters divided by their scales.
@@ -90,6 +92,25 @@ impl LinearFit<'_> {
             model: model.into(),
             report,
         })
+    }
+}
+
+impl LinearFit<'_> {
+    /// The parameters, their scales and gradients, and the optimiser's history of both; the features and residuals.
+    fn check_memory(&self, data: &Dataset<'_>) -> Result<()> {
+        let classes = data.classes();
+        let weights = match self.shape {
+            LinearShape::Matrix => classes.saturating_mul(classes),
+            _ => classes,
+        };
+        let vectors = 2 * self.optimizer.history + 6;
+        let params = weights.saturating_mul(8 * vectors);
+        let rows = data.rows().saturating_mul(2 * 4 * classes);
+        memory::check_with_hint(
+            format!("a linear map of {classes} classes"),
+            params.saturating_add(rows),
+            "; methods that need less for many classes are ts, ets, diag, oi, vs, svs and auto",
+        )
     }
 }
 

@@ -33,6 +33,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::definition::{Best, Compute, Definition, FromState};
+use crate::data::Dataset;
 use crate::error::{Error, Result};
 
 #[cfg(test)]
@@ -188,6 +189,35 @@ impl Metric {
             });
         }
         Ok(())
+    }
+
+    /// Whether a [`MetricState`](super::MetricState) gives the metric only if it keeps the bins of every class.
+    pub(crate) fn is_class_wise(self) -> bool {
+        matches!(
+            self,
+            Self::ClasswiseEce | Self::ClasswiseEceSum | Self::EcePositive
+        )
+    }
+
+    /// Whether the metric is defined for soft labels: proper scores are, as their expectation over the labels.
+    pub fn takes_soft_labels(self) -> bool {
+        matches!(self, Self::Nll | Self::Brier | Self::BrierSum)
+    }
+
+    /// Checks that metrics are defined for the labels of a dataset.
+    ///
+    /// # Errors
+    /// [`Error::MetricNotSupported`] if there are soft labels and one is not defined for them.
+    pub fn check_labels(metrics: &[Self], data: &Dataset<'_>) -> Result<()> {
+        let undefined = metrics.iter().find(|metric| !metric.takes_soft_labels());
+        match undefined.filter(|_| data.has_soft_labels()) {
+            Some(metric) => Err(Error::MetricNotSupported {
+                metric: metric.key(),
+                reason: "labels are distributions, for which only nll, brier and brier_sum are defined"
+                    .to_owned(),
+            }),
+            None => Ok(()),
+        }
     }
 
     /// Whether a [`MetricState`](super::MetricState) gives the metric only if it [keeps](super::MetricState::with_marginal)

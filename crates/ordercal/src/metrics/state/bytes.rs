@@ -5,13 +5,14 @@
 //! | bytes | |
 //! |---|---|
 //! | 8 | `ordcalMS` |
-//! | 2, 2 | version 2; flags: 1 `marginal_ce` is kept, 2 all weights were integers |
+//! | 2, 2 | version 2; flags: 1 `marginal_ce` is kept, 2 all weights were integers, 4 the tables of classes are empty, 8 shards are listed |
 //! | 4, 4, 4 | classes, bins, k of top-k |
 //! | 8, 8 | norm, clip, as floats |
 //! | 8, 8 | rows; rows whose label has probability 0 |
 //! | 7 × 16 | weight, hits, top-k hits, negative log-likelihood, Brier score; Brier score of the confidence minus its expectation, variance of that |
 //! | tables | top label, class-wise, left-closed, fine, and if kept marginal |
 //! | a grid | residuals and weights |
+//! | 8 × shards | hashes of the shards that it was merged from, ascending, if listed |
 //!
 //! A table is one bit for every bin, set if the bin is not empty, and 56 bytes for every set bit: rows,
 //! weight, confidence, hits. The grid likewise, with 32 bytes for every node. So a reader never allocates
@@ -27,6 +28,8 @@ const MAGIC: &[u8; 8] = b"ordcalMS";
 const VERSION: u16 = 2;
 const MARGINAL: u16 = 1;
 const INTEGER_WEIGHTS: u16 = 2;
+const NO_CLASS_BINS: u16 = 4;
+const SHARDS: u16 = 8;
 
 impl MetricState {
     /// Serialises the state; equal states give equal bytes.
@@ -40,7 +43,13 @@ impl MetricState {
         } else {
             0
         };
-        out.extend((marginal | integer_weights).to_le_bytes());
+        let no_class_bins = if self.has_class_bins() {
+            0
+        } else {
+            NO_CLASS_BINS
+        };
+        let shards = if self.shards.is_empty() { 0 } else { SHARDS };
+        out.extend((marginal | integer_weights | no_class_bins | shards).to_le_bytes());
         for number in [self.classes, self.options.bins, self.options.top_k] {
             // All three were checked to fit when the state was created.
             out.extend((number as u32).to_le_bytes());
@@ -76,6 +85,7 @@ impl MetricState {
             out.extend(residual.to_le_bytes());
             out.extend(weight.to_le_bytes());
         }
+        out.extend(self.shards.iter().flat_map(|shard| shard.to_le_bytes()));
         out
     }
 
@@ -93,7 +103,7 @@ impl MetricState {
             return invalid("its version is not known; it was written by another release");
         }
         let flags = u16::from_le_bytes(input.take()?);
-        if flags & !(MARGINAL | INTEGER_WEIGHTS) != 0 {
+        if flags & !(MARGINAL | INTEGER_WEIGHTS | NO_CLASS_BINS | SHARDS) != 0 {
             return invalid("it has flags that are not known");
         }
         let [classes, bins, top_k] = [input.length()?, input.length()?, input.length()?];
@@ -104,10 +114,12 @@ impl MetricState {
             clip: f64::from_le_bytes(input.take()?),
         };
         // Allocate only if there are enough bytes for the bits of every bin.
+        let has_class_bins = flags & NO_CLASS_BINS == 0;
+        let per_class = if has_class_bins { 2 * bins } else { 0 };
         let per_class = if flags & MARGINAL == 0 {
-            2 * bins
+            per_class
         } else {
-            2 * bins + FineBins::CLASS.len()
+            per_class + FineBins::CLASS.len()
         };
         if classes.saturating_mul(per_class) / 8 > input.0.len() {
             return invalid("it is cut short");
@@ -115,7 +127,12 @@ impl MetricState {
         let refused = |_| Error::InvalidState {
             reason: "its classes or options are out of range",
         };
-        let mut state = Self::new(classes, options).map_err(refused)?;
+        let empty = if has_class_bins {
+            Self::new(classes, options)
+        } else {
+            Self::without_class_bins(classes, options)
+        };
+        let mut state = empty.map_err(refused)?;
         if flags & MARGINAL != 0 {
             state = state.with_marginal().map_err(refused)?;
         }
@@ -145,6 +162,14 @@ impl MetricState {
         for node in input.bits(GRID + 1)? {
             state.residual[node] = input.sum()?;
             state.density[node] = input.sum()?;
+        }
+        if flags & SHARDS != 0 {
+            while !input.0.is_empty() {
+                state.shards.push(u64::from_le_bytes(input.take()?));
+            }
+            if state.shards.is_empty() || !state.shards.is_sorted_by(|a, b| a < b) {
+                return invalid("its shards are not listed in order");
+            }
         }
         if !input.0.is_empty() {
             return invalid("there are bytes after its end");

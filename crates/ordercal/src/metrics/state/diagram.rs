@@ -24,6 +24,11 @@ impl MetricState {
         let bins = self.options.bins;
         let cells = match target {
             Target::TopLabel => &self.top[..],
+            Target::Class(_) if !self.has_class_bins() => {
+                return Err(Error::InvalidState {
+                    reason: "it was made without the bins of every class",
+                });
+            }
             Target::Class(class) if class < self.classes => {
                 &self.classwise[class * bins..(class + 1) * bins]
             }
@@ -67,13 +72,12 @@ impl MetricState {
             (Metric::Top5, share(self.top_k_hits)),
         ]);
         let bins = self.options.bins;
-        let mut binned = vec![
-            (Metric::Ece, &self.top[..]),
-            (Metric::Mce, &self.top),
-            (Metric::ClasswiseEce, &self.classwise),
-            (Metric::ClasswiseEceSum, &self.left_closed),
-        ];
-        if self.classes == 2 {
+        let mut binned = vec![(Metric::Ece, &self.top[..]), (Metric::Mce, &self.top)];
+        if self.has_class_bins() {
+            binned.push((Metric::ClasswiseEce, &self.classwise));
+            binned.push((Metric::ClasswiseEceSum, &self.left_closed));
+        }
+        if self.classes == 2 && self.has_class_bins() {
             binned.push((Metric::EcePositive, &self.classwise[bins..]));
         }
         for (metric, cells) in binned {

@@ -41,7 +41,8 @@ impl Estimate {
 }
 
 impl MetricState {
-    /// The metrics of all rows added; `marginal_ce`, and of two classes `cox_slope` and `cox_intercept`, are among
+    /// The metrics of all rows added. Class-wise ones need the [bins of every class](MetricState::has_class_bins);
+    /// `marginal_ce`, and of two classes `cox_slope` and `cox_intercept`, are among
     /// them only if the state [keeps them](MetricState::with_marginal).
     ///
     /// Error bounds, with δ the share of the weight in fine bins that a cut between two bins divides:
@@ -68,6 +69,7 @@ impl MetricState {
             FromState::Estimated(estimate) => estimate(self),
         };
         let metrics = Metric::ALL.into_iter();
+        let metrics = metrics.filter(|metric| self.has_class_bins() || !metric.is_class_wise());
         Ok(metrics
             .filter_map(|metric| Some((metric, estimate(metric)?)))
             .collect())

@@ -17,6 +17,7 @@ use super::registry::spiegelhalter_z;
 use super::smooth;
 use crate::error::{Error, Result};
 use crate::math::simd::vectorized;
+use crate::memory;
 
 pub use estimate::Estimate;
 
@@ -104,6 +105,8 @@ pub struct MetricState {
     residual: Vec<Fixed>,
     /// Σ weight on the nodes of the same grid.
     density: Vec<Fixed>,
+    /// Hashes of the shards that this was merged from, in order; empty unless they were [marked](Self::mark_shard).
+    shards: Vec<u64>,
 }
 
 impl MetricState {
@@ -116,11 +119,27 @@ impl MetricState {
     /// If an option is out of range, there are fewer than two classes, or classes × bins is above
     /// [`MAX_BINS`](Self::MAX_BINS).
     pub fn new(classes: usize, options: MetricOptions) -> Result<Self> {
+        check_bins(classes, options.bins)?;
+        let class_bins = classes * options.bins;
+        Self::build(classes, options, class_bins)
+    }
+
+    /// A state without rows that does not keep the bins of every class, for very many classes: it has no class-wise
+    /// metrics, and its size does not grow with the classes.
+    ///
+    /// # Errors
+    /// If an option is out of range, or there are fewer than two classes.
+    pub fn without_class_bins(classes: usize, options: MetricOptions) -> Result<Self> {
+        Self::build(classes, options, 0)
+    }
+
+    fn build(classes: usize, options: MetricOptions, class_bins: usize) -> Result<Self> {
         options.validate()?;
         if classes < 2 {
             return Err(Error::TooFewClasses { classes });
         }
-        check_bins(classes, options.bins)?;
+        let bytes = 2 * class_bins * size_of::<FixedBinSum>();
+        memory::check("the bins of every class", bytes)?;
         let bins = options.bins;
         Ok(Self {
             options,
@@ -136,13 +155,25 @@ impl MetricState {
             excess: 0,
             excess_variance: 0,
             top: vec![FixedBinSum::default(); bins],
-            classwise: vec![FixedBinSum::default(); classes * bins],
-            left_closed: vec![FixedBinSum::default(); classes * bins],
+            classwise: vec![FixedBinSum::default(); class_bins],
+            left_closed: vec![FixedBinSum::default(); class_bins],
             fine: vec![FixedBinSum::default(); FineBins::TOP.len()],
             marginal: None,
             residual: vec![0; GRID + 1],
             density: vec![0; GRID + 1],
+            shards: Vec::new(),
         })
+    }
+
+    /// Marks the rows that were added as a shard. States that were marked remember what they are merged from, so that
+    /// no shard is merged twice.
+    pub fn mark_shard(&mut self) {
+        if self.shards.is_empty() {
+            // FNV-1a.
+            let hash = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+            let bytes = self.to_bytes();
+            self.shards.push(bytes.iter().fold(0xcbf2_9ce4_8422_2325, hash));
+        }
     }
 
     /// The same state with the sums that `marginal_ce` needs.
@@ -158,6 +189,8 @@ impl MetricState {
             });
         }
         check_bins(self.classes, FineBins::CLASS.len())?;
+        let bytes = self.classes * FineBins::CLASS.len() * size_of::<FixedBinSum>();
+        memory::check("the fine bins of every class", bytes)?;
         self.marginal = Some(vec![
             FixedBinSum::default();
             self.classes * FineBins::CLASS.len()
@@ -183,6 +216,17 @@ impl MetricState {
     /// Whether `marginal_ce` is kept.
     pub fn has_marginal(&self) -> bool {
         self.marginal.is_some()
+    }
+
+    /// Whether the bins of every class are kept.
+    pub fn has_class_bins(&self) -> bool {
+        !self.classwise.is_empty()
+    }
+
+    /// The bytes that the bins of every class take in memory.
+    pub fn bytes_of_class_bins(classes: usize, options: &MetricOptions) -> usize {
+        let bins = classes.saturating_mul(options.bins);
+        bins.saturating_mul(2 * size_of::<FixedBinSum>())
     }
 
     /// Adds a batch of rows.
@@ -230,8 +274,8 @@ impl MetricState {
     /// Adds all rows of another state.
     ///
     /// # Errors
-    /// If the classes or the options differ, only one of the two keeps `marginal_ce`, or the total weight is
-    /// too large; the state is then unchanged.
+    /// If the classes or the options differ, only one of the two keeps `marginal_ce` or class-wise bins, the total weight
+    /// is too large, or a [marked](Self::mark_shard) shard is part of both; the state is then unchanged.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         let mismatch =
             |what, left: String, right: String| Err(Error::StateMismatch { what, left, right });
@@ -256,26 +300,29 @@ impl MetricState {
                 return mismatch(name, left.to_string(), right.to_string());
             }
         }
-        if self.has_marginal() != other.has_marginal() {
-            let kept = |state: &Self| {
-                if state.has_marginal() {
-                    "kept"
-                } else {
-                    "not kept"
-                }
-            };
-            return mismatch("marginal_ce", kept(self).into(), kept(other).into());
+        let kept = |state: &Self| [state.has_marginal(), state.has_class_bins()];
+        let names = ["marginal_ce", "the class-wise part"];
+        for (name, (left, right)) in names.into_iter().zip(kept(self).into_iter().zip(kept(other))) {
+            let say = |kept: bool| if kept { "kept" } else { "not kept" };
+            if left != right {
+                return mismatch(name, say(left).into(), say(right).into());
+            }
         }
         if self.weight + other.weight > MAX_WEIGHT || self.rows + other.rows > MAX_ROWS {
             return Err(Error::StateFull);
         }
+        if self.shards.iter().any(|shard| other.shards.contains(shard)) {
+            return Err(Error::SameShard);
+        }
         self.absorb(other);
+        self.shards.extend(&other.shards);
+        self.shards.sort_unstable();
         Ok(())
     }
 
     fn without_rows(&self) -> Self {
-        let state =
-            Self::new(self.classes, self.options.clone()).expect("the same options were fine");
+        let state = Self::build(self.classes, self.options.clone(), self.classwise.len());
+        let state = state.expect("the same options were fine");
         if self.has_marginal() {
             state.with_marginal().expect("the same classes were fine")
         } else {
@@ -322,7 +369,7 @@ impl MetricState {
             listed: Vec::new(),
         };
         // Adding the class totals to the bins costs as much as a few rows: not worth it for tiny batches.
-        let in_bulk = batch.weights().is_none() && rows.len() >= 16;
+        let in_bulk = batch.weights().is_none() && rows.len() >= 16 && self.has_class_bins();
         let mut start = rows.start;
         while start < rows.end {
             let end = rows.end.min(start + BLOCK_ROWS);
@@ -388,7 +435,9 @@ impl MetricState {
             for p in &mut buffers.probs {
                 *p *= normaliser.scale;
             }
-            self.add_classes(label, w, weight, &buffers.probs);
+            if self.has_class_bins() {
+                self.add_classes(label, w, weight, &buffers.probs);
+            }
         }
         if let Some(kept) = &mut self.marginal {
             for (class, &p) in buffers.probs.iter().enumerate() {
