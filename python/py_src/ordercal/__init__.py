@@ -36,6 +36,7 @@ from ._metrics import (
     evaluate,
     reliability,
 )
+from ._top_k import TopK, TopScores
 from . import methods
 from .methods import *
 
@@ -56,6 +57,8 @@ __all__ = [
     "Reliability",
     "SetReport",
     "Threshold",
+    "TopK",
+    "TopScores",
     "__version__",
     "calibrator",
     "compare",

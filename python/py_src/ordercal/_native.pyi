@@ -25,6 +25,7 @@ __all__ = [
     "python_class",
     "reliability",
     "threshold",
+    "top_label_metrics",
 ]
 
 __version__: str
@@ -53,6 +54,7 @@ def fit(
     progress: Callable[[int, int, float], object] | None = None,
 ) -> Model: ...
 def metrics() -> list[tuple[str, bool]]: ...
+def top_label_metrics() -> list[str]: ...
 def evaluate(
     scores: NDArray[Any],
     kind_name: str,
