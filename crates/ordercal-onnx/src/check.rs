@@ -1,13 +1,14 @@
 #![cfg_attr(test, allow(clippy::float_cmp))]
 //! Checks an export: the graph and the model have to agree on sample rows.
 
-use ndarray::ArrayView2;
+use half::f16;
+use ndarray::{Array2, ArrayView2};
 use ordercal::{Model, Rng, ScoreKind, Scores};
 use prost::Message;
 
 use crate::interpreter::{self, Tensor};
 use crate::proto::ModelProto;
-use crate::{OnnxError, TOLERANCE};
+use crate::{InputType, OnnxError, TOLERANCE};
 
 /// About how many scores there are in the sample, and the fewest and most rows.
 const CELLS: usize = 40_000;
@@ -18,12 +19,33 @@ const ROWS: (usize, usize) = (24, 400);
 const NEAR_TIE: f32 = 1e-6;
 
 /// Compares what the bytes of a file compute with what the model computes.
-pub fn check(bytes: &[u8], model: &Model, kind: ScoreKind) -> Result<(), OnnxError> {
+pub fn check(
+    bytes: &[u8],
+    model: &Model,
+    kind: ScoreKind,
+    input_type: InputType,
+) -> Result<(), OnnxError> {
     let failed = |what: String| OnnxError::CheckFailed { what };
     let graph = ModelProto::decode(bytes).map_err(|e| failed(e.to_string()))?;
     let classes = model.classes();
     let count = (CELLS / classes).clamp(ROWS.0, ROWS.1);
-    let rows = sample_rows(classes, kind, count);
+    let mut rows = sample_rows(classes, kind, count);
+    let narrow: Array2<f16> = match input_type {
+        InputType::F32 => Array2::default((0, 0)),
+        InputType::F16 => {
+            let values = rows.iter_mut().map(|value| {
+                // Masks stay, and what is beyond the range becomes its end.
+                let narrow = if value.is_finite() {
+                    f16::from_f32(value.clamp(-65504.0, 65504.0))
+                } else {
+                    f16::from_f32(*value)
+                };
+                *value = narrow.to_f32();
+                narrow
+            });
+            Array2::from_shape_vec((count, classes), values.collect()).expect("rows of equal width")
+        }
+    };
     let input = Tensor::matrix(count, classes, rows.clone());
     let outputs = interpreter::run(&graph, input).map_err(failed)?;
     let output = |name: &str| {
@@ -33,7 +55,10 @@ pub fn check(bytes: &[u8], model: &Model, kind: ScoreKind) -> Result<(), OnnxErr
     let (probabilities, logits) = (output("probabilities")?, output("logits")?);
 
     let view = ArrayView2::from_shape((count, classes), &rows).expect("rows of equal width");
-    let scores = Scores::new(kind, view)?;
+    let scores = match input_type {
+        InputType::F32 => Scores::new(kind, view)?,
+        InputType::F16 => Scores::new(kind, narrow.view())?,
+    };
     let expected = model.apply::<f32>(&scores, ScoreKind::Probs)?;
     // In 64 bits, because in 32 the library separates classes whose logits round to the same value, and the graph
     // does not.

@@ -13,9 +13,11 @@ joins a calibrator to a network's own file.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from ._native import __version__
-from ._calibrator import Calibrator, FitReport, calibrator, load
-from ._compare import Comparison, compare
+from ._calibrator import Affine, Calibrator, FitReport, calibrator, load
+from ._compare import Comparison, Standing, compare
 from ._decide import (
     Decomposition,
     PredictionSets,
@@ -41,6 +43,7 @@ from . import methods
 from .methods import *
 
 __all__ = [
+    "Affine",
     "Calibrator",
     "Comparison",
     "Decomposition",
@@ -56,6 +59,7 @@ __all__ = [
     "PredictionSets",
     "Reliability",
     "SetReport",
+    "Standing",
     "Threshold",
     "TopK",
     "TopScores",
@@ -71,3 +75,15 @@ __all__ = [
     "threshold",
 ]
 __all__ += methods.__all__
+
+if TYPE_CHECKING:
+    from . import plot as plot
+else:
+
+    def __getattr__(name: str) -> Any:
+        # matplotlib is loaded when it is needed.
+        if name == "plot":
+            import importlib
+
+            return importlib.import_module(".plot", __name__)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

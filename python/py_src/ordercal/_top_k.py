@@ -102,6 +102,8 @@ class TopScores:
                 f"row {row}: the listed probabilities and the rest sum to {np.exp(total[row]):.6g} instead of 1; "
                 "leave log_rest out if it is what the listed ones leave"
             )
+        # What sums to 1 but for rounding stays as it is, to the last bit.
+        total[np.abs(total) < 1e-9] = 0.0
         object.__setattr__(self, "ids", ids)
         object.__setattr__(self, "log_probs", logs - total[:, None])
         object.__setattr__(self, "log_rest", rest - total)
@@ -180,8 +182,9 @@ class TopScores:
         others = np.maximum(classes - listed, 1)
         found = np.repeat((self.log_rest - np.log(others))[:, None], classes, axis=1)
         found[rows, self.ids[rows, columns]] = self.log_probs[rows, columns]
-        # A row that lists all classes has nothing left over.
-        found -= _log_sum(found)[:, None]
+        # A row that lists all classes has no other for the rest.
+        full = listed == classes
+        found[full] -= _log_sum(found[full])[:, None]
         return found
 
     def places(self, labels: Any) -> NDArray[np.int64]:
