@@ -32,9 +32,11 @@ def hostile(rows: int, seed: int, k: int = 6) -> ordercal.TopScores:
     scores = (rng.normal(size=(rows, CLASSES)) * 10.0 ** rng.integers(-2, 2, size=(rows, 1))).astype(np.float32)
     scores[::4] = np.round(scores[::4])
     top = ordercal.TopScores.of_dense(scores, k)
-    logs = top.log_probs.astype(np.float32).astype(np.float64)
+    logs = top.log_probs.copy()
     logs[1::5, -2:] = -np.inf
-    return ordercal.TopScores(top.ids, logs)
+    # In any order.
+    order = rng.permuted(np.tile(np.arange(k), (rows, 1)), axis=1)
+    return ordercal.TopScores(np.take_along_axis(top.ids, order, axis=1), np.take_along_axis(logs, order, axis=1))
 
 
 def shares(top: ordercal.TopScores, others: int | None) -> Any:
