@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ._native import __version__
-from ._calibrator import Affine, Calibrator, FitReport, calibrator, load
+from ._calibrator import Affine, Calibrator, Estimate, FitReport, calibrator, load
 from ._compare import Comparison, Standing, compare
 from ._decide import (
     Decomposition,
@@ -48,6 +48,7 @@ __all__ = [
     "Comparison",
     "Decomposition",
     "Evaluation",
+    "Estimate",
     "FitReport",
     "KeepOrder",
     "MetricDescription",
