@@ -4,8 +4,8 @@
 
 DIR holds .npz bundles with `calib_logits`, `calib_labels`, `test_logits` and `test_labels`. The calibrator is fitted to one half
 of the calibration rows, drawn at random, and decisions are learned on the other: the promise needs rows that nothing was
-fitted to. An error or a coverage on test rows is marked with `!` if it breaks the promise by more than the chance of the
-draw of the test rows explains (one-sided exact binomial test at 5 %).
+fitted to. `!` marks what is worse than promised by more than chance explains, one-sided at 5 %: the draw of the test rows for an
+error (exact binomial test), that of the learned from and of the test rows for a coverage (normal approximation).
 """
 
 from __future__ import annotations
@@ -26,8 +26,13 @@ def at_least(k: int, n: int, p: float) -> float:
     return sum(map(exp, terms))
 
 
-def mark(events: int, rows: int, promised: float) -> str:
-    return " !" if rows and at_least(events, rows, promised) < 0.05 else ""
+def too_many(wrong: int, rows: int) -> str:
+    return " !" if rows and at_least(wrong, rows, MAX_ERROR) < 0.05 else ""
+
+
+def too_low(coverage: float, learned: int, rows: int) -> str:
+    deviation = (COVERAGE * (1 - COVERAGE) * (1 / learned + 1 / rows)) ** 0.5
+    return " !" if coverage < COVERAGE - 1.645 * deviation else ""
 
 
 def main() -> None:
@@ -49,15 +54,15 @@ def main() -> None:
         taken = new.max(axis=1) >= found.threshold
         wrong = int((new.argmax(axis=1) != test_labels)[taken].sum())
         if found.promised:
-            seen = f"{wrong / max(taken.sum(), 1):.2%}{mark(wrong, int(taken.sum()), MAX_ERROR)}"
+            seen = f"{wrong / max(taken.sum(), 1):.2%}{too_many(wrong, int(taken.sum()))}"
             cells = [f"{found.threshold:.4f}", f"{found.error_bound:.2%}", seen, f"{taken.mean():.1%}"]
         else:
             cells = ["none", "", "", "0%"]
         for method in ("lac", "aps"):
             sets = ordercal.prediction_sets(held, labels[learn], coverage=COVERAGE, method=method, kind="probs")
             report = sets.evaluate(new, test_labels)
-            missed = round((1 - report.coverage) * len(new))
-            cells.append(f"{report.coverage:.1%}{mark(missed, len(new), 1 - COVERAGE)}, {report.mean_size:.2f}")
+            low = too_low(report.coverage, len(learn), len(new))
+            cells.append(f"{report.coverage:.1%}{low}, {report.mean_size:.2f}")
         print(f"| {path.stem} | " + " | ".join(cells) + " |", flush=True)
 
 

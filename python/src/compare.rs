@@ -12,8 +12,8 @@ use ordercal::{Dataset, Method, ScoreArray, ScoreKind, Watch};
 use ordercal_report::{
     Comparison, DatasetResult, MethodResult, Table, summary, tables, to_html, to_json, to_latex,
 };
-use serde_json::{Map, Value, json};
 use pyo3::prelude::*;
+use serde_json::{Map, Value, json};
 
 use crate::arrays::{Matrix, Rows, kind};
 use crate::errors::{refuse, warn};
@@ -124,14 +124,21 @@ pub fn compare(
 fn marks(comparison: &Comparison) -> Value {
     let by_method = |marks: Vec<bool>| -> Value {
         let methods = comparison.methods().into_iter();
-        let marked = methods.zip(marks).map(|((key, _), m)| (key.to_owned(), json!(m)));
+        let marked = methods
+            .zip(marks)
+            .map(|((key, _), m)| (key.to_owned(), json!(m)));
         Value::Object(marked.collect())
     };
     let metrics = comparison.metrics().iter();
     let by_metric = metrics.map(|&metric| {
         let datasets = comparison.datasets().iter().enumerate();
         let mut found: Map<String, Value> = datasets
-            .map(|(place, set)| (set.name.clone(), by_method(comparison.close_to_best(metric, place))))
+            .map(|(place, set)| {
+                (
+                    set.name.clone(),
+                    by_method(comparison.close_to_best(metric, place)),
+                )
+            })
             .collect();
         let average = by_method(comparison.close_to_best_average(metric));
         found.insert("average_relative_error".to_owned(), average);

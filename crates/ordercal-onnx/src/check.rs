@@ -165,7 +165,10 @@ mod tests {
         let one: Model = TsModel::new(5, 0.5).unwrap().into();
         let other: Model = TsModel::new(5, 0.500_2).unwrap().into();
         let bytes = onnx_bytes(&one, ScoreKind::Logits).unwrap();
-        assert_eq!(check(&bytes, &one, ScoreKind::Logits, InputType::F32), Ok(()));
+        assert_eq!(
+            check(&bytes, &one, ScoreKind::Logits, InputType::F32),
+            Ok(())
+        );
         let found = check(&bytes, &other, ScoreKind::Logits, InputType::F32);
         assert!(
             matches!(found, Err(OnnxError::CheckFailed { .. })),
@@ -177,7 +180,12 @@ mod tests {
     fn damaged_bytes_are_refused() {
         let model: Model = TsModel::new(3, 0.5).unwrap().into();
         let bytes = onnx_bytes(&model, ScoreKind::Logits).unwrap();
-        let found = check(&bytes[..bytes.len() - 30], &model, ScoreKind::Logits, InputType::F32);
+        let found = check(
+            &bytes[..bytes.len() - 30],
+            &model,
+            ScoreKind::Logits,
+            InputType::F32,
+        );
         assert!(
             matches!(found, Err(OnnxError::CheckFailed { .. })),
             "{found:?}"

@@ -1,8 +1,8 @@
 //! Builds a graph: each call adds a node and returns the name of what the node computes.
 
 use super::proto::{
-    ATTRIBUTE_INT, AttributeProto, DOUBLE, DimensionProto, FLOAT, FLOAT16, GraphProto, INT64, Length,
-    ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto, TensorProto,
+    ATTRIBUTE_INT, AttributeProto, DOUBLE, DimensionProto, FLOAT, FLOAT16, GraphProto, INT64,
+    Length, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto, TensorProto,
     TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
 };
 

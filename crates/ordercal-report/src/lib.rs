@@ -51,8 +51,8 @@ pub use result::{DatasetResult, MethodResult};
 pub use summary::{summary, tables};
 pub use svg::Svg;
 pub use table::{
-    Cell, Column, FREE_NOTE, INFINITE_NOTE, KEPT_NOTE, MARK_NOTE, Table, TableRow, to_csv,
-    to_html, to_latex, to_markdown, to_text,
+    Cell, Column, FREE_NOTE, INFINITE_NOTE, KEPT_NOTE, MARK_NOTE, Table, TableRow, to_csv, to_html,
+    to_latex, to_markdown, to_text,
 };
 pub use theme::Theme;
 pub use verdict::{best_method, deciding_metric, verdict};

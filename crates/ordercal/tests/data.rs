@@ -149,14 +149,26 @@ fn probabilities_of_16_bits_sum_to_1_within_what_they_can_hold() {
                 assert!(Predictions::from_probs(brain.view(), &labels).is_ok());
                 // The same numbers as 32-bit floats have no such excuse.
                 let wide = brain.mapv(f32::from);
-                let off = wide.rows().into_iter().any(|row| (row.sum() - 1.0).abs() > 1e-3);
+                let off = wide
+                    .rows()
+                    .into_iter()
+                    .any(|row| (row.sum() - 1.0).abs() > 1e-3);
                 assert_eq!(Scores::new(kind, wide.view()).is_err(), off, "{classes}");
                 assert!(off || classes == 3);
             }
             // What rounding cannot explain is refused.
-            let add = |v: f64| if kind == ScoreKind::Probs { 1.1 * v } else { v + 0.1 };
+            let add = |v: f64| {
+                if kind == ScoreKind::Probs {
+                    1.1 * v
+                } else {
+                    v + 0.1
+                }
+            };
             let wrong = values.mapv(add).mapv(bf16::from_f64);
-            assert!(Scores::new(kind, wrong.view()).is_err(), "{kind}, {classes}");
+            assert!(
+                Scores::new(kind, wrong.view()).is_err(),
+                "{kind}, {classes}"
+            );
         }
     }
 }

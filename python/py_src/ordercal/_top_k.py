@@ -203,7 +203,8 @@ class TopScores:
         if array.shape != (len(self),) or array.dtype.kind not in "iu":
             raise OrdercalError(f"labels are {len(self)} whole numbers here, one per row, not {array.dtype} {array.shape}")
         hit = (self.ids == array[:, None].astype(np.int64)) & (self.ids >= 0)
-        return np.where(hit.any(axis=1), hit.argmax(axis=1), self.ids.shape[1])
+        found: NDArray[np.int64] = np.where(hit.any(axis=1), hit.argmax(axis=1), self.ids.shape[1])
+        return found
 
     def evaluate(
         self,
@@ -234,29 +235,32 @@ class TopScores:
         Evaluation
         """
         known = [*OF_OUTCOMES, *_native.top_label_metrics()]
-        asked = known if metrics is None else _keys(metrics) or []
+        asked: list[Any] = known if metrics is None else _keys(metrics) or []
         for key in asked:
             if key not in known:
                 _native.describe_metric(key)  # says if there is no such metric at all
                 raise OrdercalError(f"`{key}` needs the scores of all classes; of the best ones there are {', '.join(known)}")
         places = self.places(labels)
+        best = self.log_probs.argmax(axis=1)
         options: dict[str, Any] = {"sample_weight": sample_weight, "bins": bins, "bootstrap": bootstrap, "seed": seed}
+        of_outcomes = [key for key in asked if key in OF_OUTCOMES]
+        of_confidence = [key for key in asked if key not in OF_OUTCOMES]
+        parts = []
+        with warnings.catch_warnings():
+            # Columns are no classes here, so remarks on classes mislead.
+            warnings.simplefilter("ignore", UserWarning)
+            if of_outcomes:
+                outcomes = np.exp(np.column_stack([self.log_probs, self.log_rest]))
+                parts.append(evaluate(outcomes, places, kind="probs", metrics=of_outcomes, **options))
+            if of_confidence:
+                spread = _spread(np.exp(np.take_along_axis(self.log_probs, best[:, None], axis=1)))
+                wrong = (places != best).astype(np.int64)
+                parts.append(evaluate(spread, wrong, kind="probs", metrics=of_confidence, **options))
         found = Evaluation()
         found.n, found.classes, found.interval = len(self), self.ids.shape[1] + 1, {}
-        outcomes = np.exp(np.column_stack([self.log_probs, self.log_rest]))
-        best = self.log_probs.argmax(axis=1)
-        confidence = np.take_along_axis(outcomes, best[:, None], axis=1)
-        for keys, probs, truth in (
-            ([key for key in asked if key in OF_OUTCOMES], lambda: outcomes, places),
-            ([key for key in asked if key not in OF_OUTCOMES], lambda: _spread(confidence), (places != best).astype(np.int64)),
-        ):
-            if keys:
-                with warnings.catch_warnings():
-                    # Columns are no classes here, so remarks on classes mislead.
-                    warnings.simplefilter("ignore", UserWarning)
-                    part = evaluate(probs(), truth, kind="probs", metrics=keys, **options)
-                found.update(part)
-                found.interval.update(part.interval)
+        for part in parts:
+            found.update(part)
+            found.interval.update(part.interval)
         return found
 
 
@@ -362,8 +366,9 @@ class TopK:
         places = scores.places(labels)
         width = scores.ids.shape[1]
         other = places == width
-        if (other & np.isneginf(scores.log_rest)).any():
-            row = int((other & np.isneginf(scores.log_rest)).argmax())
+        impossible = other & np.isneginf(scores.log_rest)
+        if impossible.any():
+            row = int(impossible.argmax())
             raise OrdercalError(f"row {row}: the label is not listed, and log_rest says that no other class is possible")
         if self.classes is None:
             ranks = np.argsort(np.argsort(-scores.log_probs, axis=1, kind="stable"), axis=1, kind="stable")
@@ -372,7 +377,8 @@ class TopK:
             columns[other] = width + np.arange(other.sum()) % self.others
         else:
             columns = np.array(as_array(labels, "labels"), dtype=np.int64)
-            for turn, row in enumerate(np.flatnonzero(other & ((columns < 0) | (columns >= self.classes)))):
+            unknown = other & ((columns < 0) | (columns >= self.classes))
+            for turn, row in enumerate(np.flatnonzero(unknown).tolist()):
                 free = np.setdiff1d(np.arange(self.classes), scores.ids[row])
                 if not len(free):
                     raise OrdercalError(f"row {row}: the label is none of the {self.classes} classes, which are all listed")

@@ -62,7 +62,8 @@ def _probabilities(p: Any) -> NDArray[Any]:
     array = as_array(p)
     if array.ndim == 1 or array.shape[1] == 1:
         return array
-    return array / array.sum(axis=1, keepdims=True, dtype=np.float64)
+    normalised: NDArray[Any] = array / array.sum(axis=1, keepdims=True, dtype=np.float64)
+    return normalised
 
 
 #: A factory for every method, by its key with "ordercal-" before it, so that it is not taken for CalArena's own.

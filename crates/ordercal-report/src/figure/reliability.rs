@@ -220,7 +220,9 @@ fn consistency(canvas: &mut Canvas, frame: &Frame, series: &ReliabilitySeries) {
         (x, y.clamp(frame.top, frame.bottom()))
     };
     let low = filled().map(|bin| at(bin.confidence, bin.consistency.1));
-    let high = filled().rev().map(|bin| at(bin.confidence, bin.consistency.0));
+    let high = filled()
+        .rev()
+        .map(|bin| at(bin.confidence, bin.consistency.0));
     let corners: Vec<(f64, f64)> = low.chain(high).collect();
     // A band needs two bins.
     if corners.len() >= 4 {

@@ -68,8 +68,14 @@ mod tests {
         table.columns[2].method = "<vs>".to_owned();
         table.rows[0].cells[1].close = true;
         let text = to_html(&table);
-        assert!(text.contains("<th>uncalibrated</th><th>ts</th><th>&lt;vs&gt;</th>"), "{text}");
-        assert!(text.contains("<th>first_set</th>") && text.contains("<b>"), "{text}");
+        assert!(
+            text.contains("<th>uncalibrated</th><th>ts</th><th>&lt;vs&gt;</th>"),
+            "{text}"
+        );
+        assert!(
+            text.contains("<th>first_set</th>") && text.contains("<b>"),
+            "{text}"
+        );
         assert!(text.contains("<sub>2</sub>*</td>"), "{text}");
         assert!(text.contains("not significantly different"), "{text}");
         assert_eq!(text.matches("<tr>").count(), 4, "{text}");

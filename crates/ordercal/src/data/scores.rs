@@ -213,13 +213,7 @@ fn check_row(kind: ScoreKind, row: usize, values: &[f32], tolerance: f64) -> Res
     Ok(())
 }
 
-fn check_total(
-    kind: ScoreKind,
-    row: usize,
-    column: usize,
-    sum: f64,
-    tolerance: f64,
-) -> Result<()> {
+fn check_total(kind: ScoreKind, row: usize, column: usize, sum: f64, tolerance: f64) -> Result<()> {
     if (sum - 1.0).abs() <= tolerance {
         return Ok(());
     }

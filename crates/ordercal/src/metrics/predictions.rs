@@ -5,9 +5,7 @@ use rayon::prelude::*;
 
 use super::kernels;
 use super::row_stats::RowStat;
-use crate::data::{
-    Dataset, ScoreArray, ScoreKind, check_labels, check_weights,
-};
+use crate::data::{Dataset, ScoreArray, ScoreKind, check_labels, check_weights};
 use crate::error::{Error, Result};
 use crate::math::softmax;
 

@@ -173,7 +173,10 @@ fn between(edges: &[f64], sums: &[BinSum]) -> impl Iterator<Item = ReliabilityBi
 fn filled(sum: &BinSum) -> FilledBin {
     let accuracy = sum.hits / sum.weight;
     let confidence = sum.confidence / sum.weight;
-    let noise = Z_95 * (confidence * (1.0 - confidence) / sum.weight).max(0.0).sqrt();
+    let noise = Z_95
+        * (confidence * (1.0 - confidence) / sum.weight)
+            .max(0.0)
+            .sqrt();
     FilledBin {
         confidence,
         accuracy,

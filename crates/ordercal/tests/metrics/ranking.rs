@@ -66,7 +66,11 @@ fn slow_accuracy_of_first(rows: &[Row], coverage: f64) -> f64 {
     let wanted = coverage * all;
     // The largest confidence with enough rows at or above it.
     let reaches = |c: &f64| above(rows, *c).1 >= wanted;
-    let last = rows.iter().map(|row| row.0).filter(reaches).fold(0.0, f64::max);
+    let last = rows
+        .iter()
+        .map(|row| row.0)
+        .filter(reaches)
+        .fold(0.0, f64::max);
     let (right, reached) = above(rows, last);
     let (next_right, next) = above(rows, last.next_up());
     (next_right + (right - next_right) * (wanted - next) / (reached - next)) / wanted
