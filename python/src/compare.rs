@@ -9,8 +9,11 @@ use ordercal::metrics::Metric;
 use ordercal::ndarray::ArrayView2;
 use ordercal::select::{Search, search};
 use ordercal::{Dataset, Method, ScoreArray, ScoreKind, Watch};
-use ordercal_report::{Comparison, DatasetResult, MethodResult, summary, to_json};
+use ordercal_report::{
+    Comparison, DatasetResult, MethodResult, Table, summary, tables, to_html, to_json, to_latex,
+};
 use pyo3::prelude::*;
+use serde_json::{Map, Value, json};
 
 use crate::arrays::{Matrix, Rows, kind};
 use crate::errors::{refuse, warn};
@@ -37,7 +40,8 @@ pub fn comparison_defaults() -> (Vec<&'static str>, Vec<&'static str>, usize) {
     (METHODS.to_vec(), metrics, RESAMPLES)
 }
 
-/// Fits methods, each JSON with its key under `method`, and measures them: the comparison as JSON, and in words.
+/// Fits methods, each JSON with its key under `method`, and measures them: the comparison as JSON, and another object with
+/// what else there is of it, its tables as text, LaTeX and HTML, and its marks.
 #[pyfunction]
 #[pyo3(signature = (datasets, kind_name, methods, external, metrics, bins, effort, folds, resamples, seed, progress=None))]
 #[expect(
@@ -103,7 +107,44 @@ pub fn compare(
         beside(py, progress, |watch| plan.run(sets, watch))?.map_err(refuse)?;
     warn(py, &warnings)?;
     let json = serde_json::to_string(&to_json(&comparison)).map_err(refuse)?;
-    Ok((json, summary(&comparison)))
+    let joined = |format: fn(&Table) -> String| {
+        let tables: Vec<String> = tables(&comparison).iter().map(format).collect();
+        tables.join("\n")
+    };
+    let forms = json!({
+        "text": summary(&comparison),
+        "latex": joined(to_latex),
+        "html": joined(to_html),
+        "marks": marks(&comparison),
+    });
+    Ok((json, forms.to_string()))
+}
+
+/// By metric, dataset and method: whether it cannot be told from the best.
+fn marks(comparison: &Comparison) -> Value {
+    let by_method = |marks: Vec<bool>| -> Value {
+        let methods = comparison.methods().into_iter();
+        let marked = methods
+            .zip(marks)
+            .map(|((key, _), m)| (key.to_owned(), json!(m)));
+        Value::Object(marked.collect())
+    };
+    let metrics = comparison.metrics().iter();
+    let by_metric = metrics.map(|&metric| {
+        let datasets = comparison.datasets().iter().enumerate();
+        let mut found: Map<String, Value> = datasets
+            .map(|(place, set)| {
+                (
+                    set.name.clone(),
+                    by_method(comparison.close_to_best(metric, place)),
+                )
+            })
+            .collect();
+        let average = by_method(comparison.close_to_best_average(metric));
+        found.insert("average_relative_error".to_owned(), average);
+        (metric.key().to_owned(), Value::Object(found))
+    });
+    Value::Object(by_metric.collect())
 }
 
 /// One dataset, not looked at yet.

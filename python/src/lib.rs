@@ -36,7 +36,7 @@ mod _native {
     #[pymodule_export]
     use super::methods::{brief, defaults, estimate, keys, promises_order, python_class};
     #[pymodule_export]
-    use super::metrics::{describe_metric, evaluate, metrics, reliability};
+    use super::metrics::{describe_metric, evaluate, metrics, reliability, top_label_metrics};
     #[pymodule_export]
     use super::model::Model;
     #[pymodule_export]

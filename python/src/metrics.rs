@@ -26,6 +26,14 @@ pub fn metrics() -> Vec<(&'static str, bool)> {
     keys.map(|m| (m.key(), m.higher_is_better())).collect()
 }
 
+/// The keys of the metrics that depend only on the confidence of the predicted class and on whether it is right.
+#[pyfunction]
+pub fn top_label_metrics() -> Vec<&'static str> {
+    let of_confidence = |m: &&Metric| m.is_top_label() || **m == Metric::Accuracy;
+    let keys = Metric::ALL.iter().filter(of_confidence);
+    keys.map(|m| m.key()).collect()
+}
+
 /// The name of a metric, what it asks, formula, range, caveat, and what it equals.
 #[pyfunction]
 pub fn describe_metric(key: &str) -> PyResult<[&'static str; 6]> {

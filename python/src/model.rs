@@ -6,7 +6,7 @@ use numpy::{IntoPyArray, PyArray1, PyArrayMethods};
 use ordercal::models::TensorValues;
 use ordercal::{Real, ScoreKind, Scores};
 use ordercal_io::{ClassType, SavedModel, write_atomically};
-use ordercal_onnx::onnx_bytes;
+use ordercal_onnx::{InputType, onnx_bytes_reading};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -106,17 +106,32 @@ impl Model {
     }
 
     /// The bytes of an ONNX file.
-    fn onnx<'py>(&self, py: Python<'py>, kind_name: &str) -> PyResult<Bound<'py, PyBytes>> {
+    fn onnx<'py>(
+        &self,
+        py: Python<'py>,
+        kind_name: &str,
+        input_type: &str,
+    ) -> PyResult<Bound<'py, PyBytes>> {
         let kind = kind(kind_name)?;
-        let bytes = detached(py, || onnx_bytes(&self.saved.model, kind))?;
+        let input_type: InputType = input_type.parse().map_err(refuse)?;
+        let bytes = detached(py, || {
+            onnx_bytes_reading(&self.saved.model, kind, input_type)
+        })?;
         Ok(PyBytes::new(py, &bytes.map_err(refuse)?))
     }
 
     /// Writes an ONNX file.
-    fn export_onnx(&self, py: Python<'_>, path: PathBuf, kind_name: &str) -> PyResult<()> {
+    fn export_onnx(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        kind_name: &str,
+        input_type: &str,
+    ) -> PyResult<()> {
         let kind = kind(kind_name)?;
+        let input_type: InputType = input_type.parse().map_err(refuse)?;
         detached(py, || {
-            let bytes = onnx_bytes(&self.saved.model, kind)
+            let bytes = onnx_bytes_reading(&self.saved.model, kind, input_type)
                 .map_err(|error| refuse(format!("{}: {error}", path.display())))?;
             write_atomically(&path, &bytes).map_err(file)
         })?

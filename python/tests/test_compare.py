@@ -131,8 +131,6 @@ def test_defaults_are_the_tools() -> None:
 
 def test_mistakes_are_named(calib: Split, test: Split) -> None:
     data = {"one": (*calib, *test)}
-    with pytest.raises(ordercal.OrdercalError, match="each method with one choice of settings"):
-        ordercal.compare(data, ["oi", ordercal.OrderInvariant(hidden=(3,))])
     with pytest.raises(ordercal.OrdercalError, match="a dataset"):
         ordercal.compare({}, ["ts"])
     with pytest.raises(ordercal.OrdercalError, match="a metric"):
@@ -147,6 +145,42 @@ def test_mistakes_are_named(calib: Split, test: Split) -> None:
         ordercal.compare({"one": (*calib, test.scores[:, :4], np.minimum(test.labels, 3))}, [])
     with pytest.raises(ordercal.OrdercalError, match="bins"):
         ordercal.compare(data, ["ts"], bins=0)
+
+
+def test_several_settings_of_a_method_and_given_probabilities(calib: Split, test: Split) -> None:
+    probs = [np.exp(part.scores.astype(float)) for part in (calib, test)]
+    probs = [one / one.sum(axis=1, keepdims=True) for one in probs]
+    given = ordercal.TemperatureScaling(kind="probs").fit(probs[0], calib.labels).predict_proba(probs[1])
+    small = ordercal.OrderInvariant(hidden=(3,))
+    asked = ["oi", small, ("tiny", ordercal.OrderInvariant(hidden=(2,))), "ts", ("given", {"one": given})]
+    data = {"one": (probs[0], calib.labels, probs[1], test.labels)}
+    found = ordercal.compare(data, asked, metrics="nll", kind="probs", bootstrap=0)
+    rows = {row["method"]: row for row in found["datasets"][0]["methods"]}
+    assert list(rows) == ["uncalibrated", "oi", "ts", "OrderInvariant(hidden=(3,))", "tiny", "given"]
+    nll = {name: row["metrics"]["nll"] for name, row in rows.items()}
+    assert len({nll["oi"], nll["tiny"], nll["OrderInvariant(hidden=(3,))"]}) == 3
+    assert rows["tiny"]["order_preserving"] and rows["tiny"]["changed_predictions"] == 0
+    assert nll["given"] == pytest.approx(nll["ts"], abs=1e-6)
+    with pytest.raises(ordercal.OrdercalError, match="`given` has no probabilities for the test rows of one"):
+        ordercal.compare(data, [("given", {"two": given})], kind="probs")
+
+
+def test_tables_and_marks_as_data(calib: Split, test: Split) -> None:
+    data = {"a": (*calib, *test), "b_1": (*test, *calib)}
+    found = ordercal.compare(data, ["ts", "ets", "vs"], metrics=["nll", "ece"], bootstrap=100)
+    marks = found.marks
+    assert set(marks) == {"nll", "ece"} and set(marks["nll"]) == {"a", "b_1", "average_relative_error"}
+    for dataset in ("a", "b_1"):
+        best = min(found["ranks"]["nll"][dataset], key=found["ranks"]["nll"][dataset].get)  # type: ignore[arg-type]
+        assert marks["nll"][dataset][best] and not marks["nll"][dataset]["uncalibrated"]
+    latex, html = found.to_latex(), found.to_html()
+    value = f"{found['datasets'][0]['methods'][1]['metrics']['nll']:.4f}"
+    assert value in str(found) and value in latex and value in html
+    assert latex.count(r"\begin{table*}") == latex.count(r"\end{table*}") == 3 and r"b\_1" in latex
+    assert html.count("<table>") == html.count("</table>") == 3 and "<th>b_1</th>" in html
+    assert found._repr_html_() == html
+    again = pickle.loads(pickle.dumps(found))
+    assert again.marks == marks and again.to_latex() == latex
 
 
 def test_a_comparison_is_a_data_frame(calib: Split, test: Split) -> None:

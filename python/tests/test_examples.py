@@ -47,3 +47,12 @@ def test_better_than_scikit_learn(capsys: Any) -> None:
         best = min(loss for label, (loss, _) in rows.items() if not label.startswith("ordercal"))
         loss, changed = rows["ordercal auto"]
         assert changed == 0 and loss < best, f"{name}: {rows}"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_multiple_choice() -> None:
+    found = runpy.run_path(str(ROOT / "python" / "examples" / "multiple_choice.py"))["run"]()
+    for what, key in (("options", "options, auto"), ("tokens", "tokens, TopK")):
+        before, after = found[f"{what} as they are"], found[key]
+        assert after["accuracy"] == before["accuracy"]
+        assert after["nll"] < 0.9 * before["nll"] and after["ece"] < 0.4 * before["ece"], (what, before, after)

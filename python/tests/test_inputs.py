@@ -228,3 +228,56 @@ def test_other_mistakes(calib: Split, tmp_path: Any) -> None:
         REFERENCE().fit(calib.scores, calib.labels, classes=["a", "b", "c", "d", "e"])
     with pytest.raises(ordercal.OrdercalError, match="2 class names for 5 classes"):
         REFERENCE().fit(calib.scores, calib.labels, classes=["a", "b"])
+
+
+@pytest.mark.parametrize("classes", [5, 2000])
+@pytest.mark.parametrize("kind", ["probs", "log-probs"])
+def test_probabilities_of_16_bits_sum_to_1_within_what_they_can_hold(kind: Any, classes: int) -> None:
+    import ml_dtypes
+
+    rng = np.random.default_rng(4)
+    logits = rng.normal(size=(300, classes)) * np.linspace(0.0, 3.0, 300)[:, None]
+    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    labels = rng.integers(classes, size=300)
+    labels[: min(classes, 300)] = np.arange(min(classes, 300))
+    exact = probs if kind == "probs" else np.log(probs)
+    for dtype, off in ((np.float16, 5e-3), (ml_dtypes.bfloat16, 5e-2)):
+        narrow = exact.astype(dtype)
+        with np.errstate(all="ignore"):
+            fitted = ordercal.TemperatureScaling(kind=kind)
+            found = fitted.fit(narrow, labels).predict_proba(narrow, dtype=np.float64)
+        beta = fitted.parameters_.get("beta", 1.0)
+        if "beta" in fitted.parameters_:
+            tempered = probs**beta / (probs**beta).sum(axis=1, keepdims=True)
+            assert np.abs(found - tempered).max() < off
+        # What rounding cannot explain is still refused.
+        wrong = narrow.astype(np.float64)
+        wrong[7] = wrong[7] * 1.2 if kind == "probs" else wrong[7] + 0.2
+        with pytest.raises(ordercal.OrdercalError, match="row 7"):
+            ordercal.evaluate(wrong.astype(dtype), labels, kind=kind, metrics="nll")
+
+
+def test_bfloat16_tensors_of_probabilities() -> None:
+    class Tensor:
+        """What a torch tensor of bfloat16 does here; test_torch.py has real ones."""
+
+        dtype = "torch.bfloat16"
+
+        def __init__(self, values: Any) -> None:
+            self.values = values
+
+        def detach(self) -> Any:
+            return self
+
+        def cpu(self) -> Any:
+            return self
+
+        def float(self) -> Any:
+            return self.values
+
+    # 1/3 in 8 bits, three times: 1.002.
+    narrow = np.full((4, 3), 0.333984375, dtype=np.float32)
+    with pytest.raises(ordercal.OrdercalError, match="row 0"):
+        ordercal.evaluate(narrow, [0, 1, 2, 0], kind="probs", metrics="nll")
+    found = ordercal.evaluate(Tensor(narrow), [0, 1, 2, 0], kind="probs", metrics="nll")
+    assert found["nll"] == pytest.approx(np.log(3), abs=1e-6)

@@ -38,6 +38,25 @@ def rows(classes: int, real: NDArray[Any], count: int = 10_000) -> NDArray[np.fl
     return np.concatenate([real.astype(np.float32), made])
 
 
+@pytest.mark.parametrize("kind", ["logits", "probs"])
+@pytest.mark.parametrize("method", ["ts", "oi", "sms+order", "isotonic"])
+def test_scores_of_half_precision(method: str, kind: Any, letters: dict[str, NDArray[Any]]) -> None:
+    real = [letters[name].astype(np.float64) for name in ("calib_logits", "test_logits")]
+    if kind == "probs":
+        real = [np.exp(one) / np.exp(one).sum(axis=1, keepdims=True) for one in real]
+    narrow = [one.astype(np.float16) for one in real]
+    est = ordercal.calibrator(method, kind=kind).fit(narrow[0][:3000], letters["calib_labels"][:3000])
+    (given,) = (running := session(est.to_onnx(input_type="f16"))).get_inputs()
+    assert given.type == "tensor(float16)"
+    probs, _ = running.run(["probabilities", "logits"], {"scores": narrow[1]})
+    expected = est.predict_proba(narrow[1])
+    assert probs.dtype == np.float32 and np.abs(probs - expected).max() <= 1e-5
+    if est.order_preserving_:
+        assert np.array_equal(probs.argmax(axis=1), narrow[1].argmax(axis=1))
+    with pytest.raises(ordercal.OrdercalError, match="there is no input type `f8`"):
+        est.to_onnx(input_type="f8")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_onnxruntime_agrees(method: str, letters: dict[str, NDArray[Any]]) -> None:
     count = 1500 if method.startswith("auto") else 5000

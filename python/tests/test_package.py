@@ -10,7 +10,7 @@ from typing import Any, get_args
 import ordercal
 import pytest
 from conftest import ROOT
-from ordercal import _native, _types
+from ordercal import _native, _types, calarena
 from ordercal._calibrator import REGISTRY
 from ordercal.sklearn import CalibratedClassifier, ScoreCalibrator
 
@@ -58,6 +58,17 @@ PUBLIC: list[Any] = [
     ordercal.decompose,
     ordercal.describe_metric,
     ordercal.Calibrator.to_torch,
+    ordercal.Comparison.leaderboard,
+    ordercal.TopScores,
+    ordercal.TopScores.of_dense,
+    ordercal.TopScores.dense,
+    ordercal.TopScores.places,
+    ordercal.TopScores.evaluate,
+    ordercal.TopK,
+    ordercal.TopK.fit,
+    ordercal.TopK.apply,
+    calarena.ArenaCalibrator,
+    calarena.read,
     ordercal.load,
     ordercal.calibrator,
     ordercal.MetricState,

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
+from types import ModuleType
+from typing import Any
 
+import matplotlib
 import numpy as np
 import ordercal
 import ordercal.plot
 import pytest
 from conftest import Split, overconfident
 from matplotlib.figure import Figure
+
+
+matplotlib.use("Agg")
 
 
 def drawn(figure: Figure) -> bytes:
@@ -33,6 +41,59 @@ def test_reliability(style: str, calib: Split, test: Split) -> None:
     np.testing.assert_allclose(line.get_ydata(), found.gap if style == "gap" else found.accuracy)
     assert drawn(figure)
     assert drawn(ordercal.plot.reliability(test.scores, test.labels, style=style))
+
+
+def test_bands_are_what_chance_shows_of_a_calibrated_classifier() -> None:
+    # Labels drawn from the probabilities: 95 % of the points lie in the band, up to chance.
+    rng = np.random.default_rng(3)
+    inside = []
+    for _ in range(100):
+        p = rng.uniform(0.5, 1.0, 2000)
+        labels = (rng.uniform(size=2000) > p).astype(int)
+        found = ordercal.reliability(np.column_stack([p, 1 - p]), labels, kind="probs", binning="equal-mass")
+        low, high = found.consistency.T
+        np.testing.assert_allclose((low + high) / 2, found.confidence, atol=0.01)
+        within = (low <= found.accuracy) & (found.accuracy <= high)
+        inside.append(within.mean())
+        # The same as whether the interval of the accuracy has the confidence.
+        wilson = (found.interval[:, 0] <= found.confidence) & (found.confidence <= found.interval[:, 1])
+        assert np.array_equal(within, wilson)
+    assert 0.935 < np.mean(inside) < 0.97
+    figure = ordercal.plot.reliability(np.column_stack([p, 1 - p]), labels, kind="probs")
+    (band,) = (one for one in figure.axes[0].collections if type(one).__name__ == "FillBetweenPolyCollection")
+    drawn = band.get_paths()[0].vertices
+    assert drawn[:, 1].max() == pytest.approx((found.confidence - low).max()) and drawn[:, 1].min() < 0
+
+
+def test_figures_are_pyplots_and_a_notebook_shows_them_once(test: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    from matplotlib import pyplot
+
+    pyplot.close("all")
+    figure: Any = ordercal.plot.reliability(test.scores, test.labels)
+    assert pyplot.get_fignums() == [figure.number] and pyplot.gcf() is figure
+    shown: list[Any] = []
+    notebook: Any = ModuleType("IPython.display")
+    notebook.Image, notebook.display = (lambda data: data), shown.append
+    monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", notebook)
+    # The value of the cell that drew it: the notebook draws all open figures itself.
+    figure._ipython_display_()
+    assert not shown
+    # In a later cell it is closed.
+    pyplot.close(figure)
+    figure._ipython_display_()
+    assert len(shown) == 1 and shown[0].startswith(b"\x89PNG")
+
+
+def test_plot_comes_with_the_package_and_matplotlib_when_it_is_needed() -> None:
+    program = (
+        "import sys, ordercal\n"
+        "assert 'matplotlib' not in sys.modules\n"
+        "assert ordercal.plot.reliability and 'matplotlib.pyplot' not in sys.modules\n"
+        "try:\n    ordercal.plott\nexcept AttributeError as error:\n    assert 'plott' in str(error)\n"
+        "else:\n    raise SystemExit(1)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
 def test_axes_of_ones_own(test: Split) -> None:

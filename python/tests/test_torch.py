@@ -1,4 +1,4 @@
-"""Calibrators as PyTorch modules. Without torch, which brings gigabytes, nothing here runs: see the README."""
+"""Calibrators as PyTorch modules. PyPI's torch brings gigabytes, so `cargo xtask torch` runs these; else they are skipped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ import ordercal
 import pytest
 from ordercal import _native
 
-torch = pytest.importorskip("torch")
+torch: Any
+try:
+    import torch
+except ImportError:
+    torch = None
+
+pytestmark = pytest.mark.skipif(torch is None, reason="PyTorch is not installed: cargo xtask torch")
 
 KEYS = _native.keys()
 FREE = [key for key in KEYS if not _native.promises_order(key)]
@@ -64,8 +70,10 @@ def check(calibrator: ordercal.Calibrator, scores: Any) -> None:
             order = np.argsort(-scores, axis=1, kind="stable")
             assert np.all(np.diff(np.take_along_axis(found, order, axis=1), axis=1) <= 0)
         else:
-            top = np.take_along_axis(expected, found.argmax(axis=1)[:, None], axis=1)[:, 0]
-            assert np.all(top >= expected.max(axis=1) - tolerance)
+            # Where the two best are closer than rounding can tell, either may be first.
+            first, second = np.sort(expected, axis=1)[:, ::-1][:, :2].T
+            clear = first - second > (1e-12 if dtype == torch.float64 else 1e-7)
+            assert np.array_equal(found.argmax(axis=1)[clear], expected.argmax(axis=1)[clear])
 
 
 @pytest.mark.parametrize("key", EVERY)
@@ -102,7 +110,7 @@ def test_gradients_to_the_scores_are_those_of_finite_differences(key: str) -> No
     assert wrong <= 2, f"{wrong} of 100"
 
 
-@pytest.mark.parametrize("key", ["auto", "auto-free", "diag", "oi", "isotonic", "sms+order"])
+@pytest.mark.parametrize("key", EVERY)
 def test_torch_export_takes_a_module(key: str) -> None:
     module = fitted(key).to_torch()
     rows = torch.export.Dim("rows", min=2)
@@ -134,6 +142,26 @@ def test_outputs_types_and_errors() -> None:
     assert not list(calibrator.to_torch().parameters())
     with pytest.raises(ValueError, match="there is no output `odds`"):
         calibrator.to_torch(output="odds")
+
+
+def test_tensors_of_half_precision_are_scores_and_probabilities() -> None:
+    logits, labels = made(400, 5)
+    probs = torch.softmax(torch.from_numpy(logits).double(), 1)
+    for dtype, off in ((torch.float16, 2e-3), (torch.bfloat16, 2e-2)):
+        narrow = probs.to(dtype)
+        calibrator = ordercal.TemperatureScaling(kind="probs").fit(narrow, torch.from_numpy(labels))
+        found = calibrator.predict_proba(narrow)
+        module = calibrator.to_torch()(narrow)
+        assert module.dtype == torch.float32 and np.abs(module.numpy() - found).max() < 1e-5
+        exact = ordercal.TemperatureScaling(kind="probs").fit(probs, labels).predict_proba(probs)
+        assert np.abs(found - exact).max() < off
+        assert ordercal.evaluate(narrow, labels, kind="probs")["nll"] > 0
+
+
+def test_auto_has_kernels_and_projections_inside() -> None:
+    settings = fitted("auto").model_.settings
+    for name in ("kernel", "ordered", "mixture", "chain", "network", "diag", "linear"):
+        assert f'"form":"{name}"' in settings, name
 
 
 def test_every_form_that_the_library_has_is_a_module() -> None:

@@ -27,6 +27,7 @@ cargo xtask COMMAND
   browser [--built]   of that only the demo's report in headless Chromium; installs Debian's package if it is
                       missing and that is allowed; --built takes the program as it was built last
   python              of that only the Python package: its wheel, types and tests
+  torch               the tests of the PyTorch modules, which the check skips: installs torch below target/ (gigabytes)
   package [--verify]  of that only the packages that are published: their contents; --verify also builds each
                       from its package alone (minutes)
   deny                cargo-deny with deny.toml: licences, bans, sources and, online, advisories; installs it
@@ -61,6 +62,7 @@ fn main() -> Result<()> {
         ["browser"] => browser::run(false),
         ["browser", "--built"] => browser::run(true),
         ["python"] => python::run(),
+        ["torch"] => python::torch(),
         ["package"] => package::run(false),
         ["package", "--verify"] => package::run(true),
         ["fuzz", "--minutes", minutes, ref only @ ..] => fuzz::run(minutes, only),

@@ -10,28 +10,7 @@ use crate::run::step;
 /// Builds the wheel below `target/`, installs it there and runs its tests.
 pub fn run() -> Result<()> {
     let project = crate::root().join("python");
-    let work = crate::root().join("target/python");
-    let requirements = project.join("requirements-test.txt");
-    let python = environment(&work.join("venv"), &requirements)?;
-    let bin = python.parent().context("Python lies in a folder")?;
-
-    // The development profile, as the Rust tests have it: what they share is compiled once. Old wheels go
-    // first, so that there is no doubt which one is installed.
-    let wheels = work.join("wheels");
-    if wheels.exists() {
-        std::fs::remove_dir_all(&wheels).context("cannot remove the old wheels")?;
-    }
-    step(
-        Command::new(bin.join("maturin"))
-            .args(["build", "--quiet", "--profile", "dev", "--interpreter"])
-            .arg(&python)
-            .arg("--out")
-            .arg(&wheels)
-            .current_dir(&project),
-    )?;
-    let wheel = only_wheel(&wheels)?;
-    let wheel = wheel.to_str().context("the path of the wheel is no text")?;
-    step(pip(&python).args(["--force-reinstall", "--no-deps", wheel]))?;
+    let python = with_wheel("venv", "requirements-test.txt")?;
 
     let stubs = [
         "-m",
@@ -54,9 +33,46 @@ pub fn run() -> Result<()> {
     step(Command::new(&python).args(types).current_dir(&project))?;
     step(
         Command::new(&python)
-            .args(["-m", "pytest", "--quiet"])
+            .args(["-m", "pytest", "--quiet", "-rs"])
             .current_dir(&project),
     )
+}
+
+/// The tests of the PyTorch modules, in an environment of their own: PyPI's torch brings gigabytes.
+pub fn torch() -> Result<()> {
+    let python = with_wheel("venv-torch", "requirements-torch.txt")?;
+    step(
+        Command::new(&python)
+            .args(["-m", "pytest", "--quiet", "-rs", "tests/test_torch.py"])
+            .current_dir(crate::root().join("python")),
+    )
+}
+
+/// The Python of an environment below `target/` with the packages of a requirements file and a fresh wheel.
+fn with_wheel(environment_name: &str, requirements: &str) -> Result<PathBuf> {
+    let project = crate::root().join("python");
+    let work = crate::root().join("target/python");
+    let python = environment(&work.join(environment_name), &project.join(requirements))?;
+    let bin = python.parent().context("Python lies in a folder")?;
+
+    // The development profile, as the Rust tests have it: what they share is compiled once. Old wheels go
+    // first, so that there is no doubt which one is installed.
+    let wheels = work.join("wheels");
+    if wheels.exists() {
+        std::fs::remove_dir_all(&wheels).context("cannot remove the old wheels")?;
+    }
+    step(
+        Command::new(bin.join("maturin"))
+            .args(["build", "--quiet", "--profile", "dev", "--interpreter"])
+            .arg(&python)
+            .arg("--out")
+            .arg(&wheels)
+            .current_dir(&project),
+    )?;
+    let wheel = only_wheel(&wheels)?;
+    let wheel = wheel.to_str().context("the path of the wheel is no text")?;
+    step(pip(&python).args(["--force-reinstall", "--no-deps", wheel]))?;
+    Ok(python)
 }
 
 /// The Python of a virtual environment with the packages of a requirements file; it is made if it is not there.

@@ -410,6 +410,9 @@ pub struct ExportArgs {
     /// The kind of the graph's input scores
     #[arg(long, value_name = "KIND", value_parser = kind_parser(), default_value = "logits")]
     pub kind: ScoreKind,
+    /// The type of the graph's input scores: f32, or f16 for networks that compute in half precision
+    #[arg(long, value_name = "TYPE", value_parser = ["f32", "f16"], default_value = "f32")]
+    pub input_type: String,
 }
 
 /// `inspect`.

@@ -1,13 +1,14 @@
 #![cfg_attr(test, allow(clippy::float_cmp))]
 //! Checks an export: the graph and the model have to agree on sample rows.
 
-use ndarray::ArrayView2;
+use half::f16;
+use ndarray::{Array2, ArrayView2};
 use ordercal::{Model, Rng, ScoreKind, Scores};
 use prost::Message;
 
 use crate::interpreter::{self, Tensor};
 use crate::proto::ModelProto;
-use crate::{OnnxError, TOLERANCE};
+use crate::{InputType, OnnxError, TOLERANCE};
 
 /// About how many scores there are in the sample, and the fewest and most rows.
 const CELLS: usize = 40_000;
@@ -18,12 +19,33 @@ const ROWS: (usize, usize) = (24, 400);
 const NEAR_TIE: f32 = 1e-6;
 
 /// Compares what the bytes of a file compute with what the model computes.
-pub fn check(bytes: &[u8], model: &Model, kind: ScoreKind) -> Result<(), OnnxError> {
+pub fn check(
+    bytes: &[u8],
+    model: &Model,
+    kind: ScoreKind,
+    input_type: InputType,
+) -> Result<(), OnnxError> {
     let failed = |what: String| OnnxError::CheckFailed { what };
     let graph = ModelProto::decode(bytes).map_err(|e| failed(e.to_string()))?;
     let classes = model.classes();
     let count = (CELLS / classes).clamp(ROWS.0, ROWS.1);
-    let rows = sample_rows(classes, kind, count);
+    let mut rows = sample_rows(classes, kind, count);
+    let narrow: Array2<f16> = match input_type {
+        InputType::F32 => Array2::default((0, 0)),
+        InputType::F16 => {
+            let values = rows.iter_mut().map(|value| {
+                // Masks stay, and what is beyond the range becomes its end.
+                let narrow = if value.is_finite() {
+                    f16::from_f32(value.clamp(-65504.0, 65504.0))
+                } else {
+                    f16::from_f32(*value)
+                };
+                *value = narrow.to_f32();
+                narrow
+            });
+            Array2::from_shape_vec((count, classes), values.collect()).expect("rows of equal width")
+        }
+    };
     let input = Tensor::matrix(count, classes, rows.clone());
     let outputs = interpreter::run(&graph, input).map_err(failed)?;
     let output = |name: &str| {
@@ -33,7 +55,10 @@ pub fn check(bytes: &[u8], model: &Model, kind: ScoreKind) -> Result<(), OnnxErr
     let (probabilities, logits) = (output("probabilities")?, output("logits")?);
 
     let view = ArrayView2::from_shape((count, classes), &rows).expect("rows of equal width");
-    let scores = Scores::new(kind, view)?;
+    let scores = match input_type {
+        InputType::F32 => Scores::new(kind, view)?,
+        InputType::F16 => Scores::new(kind, narrow.view())?,
+    };
     let expected = model.apply::<f32>(&scores, ScoreKind::Probs)?;
     // In 64 bits, because in 32 the library separates classes whose logits round to the same value, and the graph
     // does not.
@@ -58,6 +83,9 @@ pub fn check(bytes: &[u8], model: &Model, kind: ScoreKind) -> Result<(), OnnxErr
             }
         }
         let wanted = expected_logits.row(row);
+        // Only differences of logits count, and networks are computed in 32 bits.
+        let finite = wanted.iter().filter(|e| e.is_finite());
+        let size = finite.fold(1.0_f64, |size, e| size.max(e.abs()));
         let found = logits[cells].iter().map(|&f| f64::from(f));
         for (class, (e, f)) in wanted.iter().zip(found).enumerate() {
             // The logits of classes with next to no probability are not compared.
@@ -65,7 +93,7 @@ pub fn check(bytes: &[u8], model: &Model, kind: ScoreKind) -> Result<(), OnnxErr
             let masked = *e == f64::NEG_INFINITY;
             // The graph clamps logits that 32 bits cannot hold.
             let beyond = |value: f64| value.abs() >= f64::from(f32::MAX / 2.0);
-            let close = (e - f).abs() <= f64::from(TOLERANCE) * e.abs().max(1.0)
+            let close = (e - f).abs() <= f64::from(TOLERANCE) * size
                 || (beyond(*e) && beyond(f) && e.signum() == f.signum());
             if (masked && f.total_cmp(e).is_ne()) || (!masked && compared && !close) {
                 return Err(failed(format!(
@@ -137,8 +165,11 @@ mod tests {
         let one: Model = TsModel::new(5, 0.5).unwrap().into();
         let other: Model = TsModel::new(5, 0.500_2).unwrap().into();
         let bytes = onnx_bytes(&one, ScoreKind::Logits).unwrap();
-        assert_eq!(check(&bytes, &one, ScoreKind::Logits), Ok(()));
-        let found = check(&bytes, &other, ScoreKind::Logits);
+        assert_eq!(
+            check(&bytes, &one, ScoreKind::Logits, InputType::F32),
+            Ok(())
+        );
+        let found = check(&bytes, &other, ScoreKind::Logits, InputType::F32);
         assert!(
             matches!(found, Err(OnnxError::CheckFailed { .. })),
             "{found:?}"
@@ -149,7 +180,12 @@ mod tests {
     fn damaged_bytes_are_refused() {
         let model: Model = TsModel::new(3, 0.5).unwrap().into();
         let bytes = onnx_bytes(&model, ScoreKind::Logits).unwrap();
-        let found = check(&bytes[..bytes.len() - 30], &model, ScoreKind::Logits);
+        let found = check(
+            &bytes[..bytes.len() - 30],
+            &model,
+            ScoreKind::Logits,
+            InputType::F32,
+        );
         assert!(
             matches!(found, Err(OnnxError::CheckFailed { .. })),
             "{found:?}"

@@ -1,10 +1,12 @@
 //! Builds a graph: each call adds a node and returns the name of what the node computes.
 
 use super::proto::{
-    ATTRIBUTE_INT, AttributeProto, DOUBLE, DimensionProto, FLOAT, GraphProto, INT64, Length,
-    ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto, TensorProto,
+    ATTRIBUTE_INT, AttributeProto, DOUBLE, DimensionProto, FLOAT, FLOAT16, GraphProto, INT64,
+    Length, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto, TensorProto,
     TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
 };
+
+use crate::InputType;
 
 /// The version of the operator set: the first in which every reduction takes its axes as an input.
 pub const OPSET: i64 = 18;
@@ -186,14 +188,15 @@ impl Graph {
     pub fn into_model(
         self,
         classes: usize,
+        input: InputType,
         about: &str,
         metadata: &[(&str, String)],
     ) -> ModelProto {
-        let matrix = |name: &str| ValueInfoProto {
+        let matrix = |name: &str, elem_type: i32| ValueInfoProto {
             name: name.to_owned(),
             r#type: Some(TypeProto {
                 tensor_type: Some(TensorTypeProto {
-                    elem_type: FLOAT,
+                    elem_type,
                     shape: Some(TensorShapeProto {
                         dim: vec![
                             length(Length::Named("N".to_owned())),
@@ -207,8 +210,14 @@ impl Graph {
             node: self.nodes,
             name: "ordercal".to_owned(),
             initializer: self.constants,
-            input: vec![matrix("scores")],
-            output: vec![matrix("probabilities"), matrix("logits")],
+            input: vec![matrix(
+                "scores",
+                match input {
+                    InputType::F32 => FLOAT,
+                    InputType::F16 => FLOAT16,
+                },
+            )],
+            output: vec![matrix("probabilities", FLOAT), matrix("logits", FLOAT)],
         };
         ModelProto {
             ir_version: IR_VERSION,

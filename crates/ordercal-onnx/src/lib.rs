@@ -1,7 +1,7 @@
 //! Fitted models as ONNX files, to be run wherever the classifier runs.
 //!
-//! The graph has one input, `scores` (N×K 32-bit floats, N free), and two outputs of the same shape,
-//! `probabilities` and `logits`. A score of `-inf` masks a class. The graph of an order-preserving model keeps
+//! The graph has one input, `scores` (N×K floats of 32 bits, or of 16 by request, N free), and two outputs of the same
+//! shape and 32 bits, `probabilities` and `logits`. A score of `-inf` masks a class. The graph of an order-preserving model keeps
 //! every prediction: the top class of a row stays strictly on top, and no two classes change places. Classes
 //! whose results are closer than 32 bits can tell apart may come out equal, which [`Model::apply`] avoids.
 //!
@@ -26,6 +26,8 @@ mod graph;
 mod interpreter;
 mod proto;
 mod scores;
+
+use std::str::FromStr;
 
 use ordercal::{Model, ScoreKind};
 use prost::Message;
@@ -56,6 +58,30 @@ pub enum OnnxError {
     Model(#[from] ordercal::Error),
 }
 
+/// The type of the scores that a graph reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum InputType {
+    /// 32-bit floats.
+    #[default]
+    F32,
+    /// Half-precision floats, for networks that compute in them.
+    F16,
+}
+
+impl FromStr for InputType {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "f32" => Ok(Self::F32),
+            "f16" => Ok(Self::F16),
+            _ => Err(format!(
+                "there is no input type `{name}`; the scores of a graph are `f32` or `f16`"
+            )),
+        }
+    }
+}
+
 /// The bytes of an ONNX file that computes what the model does, checked against it.
 ///
 /// `kind` is what the graph's input will be: logits, log-probabilities or probabilities.
@@ -76,10 +102,25 @@ pub enum OnnxError {
 /// [`OnnxError::NotExportable`] for a model that is not the library's own, [`OnnxError::CheckFailed`] if the graph
 /// and the model disagree on a sample row.
 pub fn onnx_bytes(model: &Model, kind: ScoreKind) -> Result<Vec<u8>, OnnxError> {
+    onnx_bytes_reading(model, kind, InputType::F32)
+}
+
+/// The same for scores of another type.
+///
+/// # Errors
+/// As [`onnx_bytes`].
+pub fn onnx_bytes_reading(
+    model: &Model,
+    kind: ScoreKind,
+    input_type: InputType,
+) -> Result<Vec<u8>, OnnxError> {
     let classes = model.classes();
     let keep_order = model.order_preserving();
     let mut graph = Graph::default();
-    let input = Value::input("scores");
+    let mut input = Value::input("scores");
+    if input_type == InputType::F16 {
+        input = graph.cast_f32(&input);
+    }
     let scores = GraphScores::read(&mut graph, &input, kind, classes);
     let logits = model.to_graph(&mut graph, &scores)?;
     write_outputs(&mut graph, &input, &scores, &logits, keep_order);
@@ -89,7 +130,8 @@ pub fn onnx_bytes(model: &Model, kind: ScoreKind) -> Result<Vec<u8>, OnnxError> 
         ("kind", kind.to_string()),
         ("order_preserving", keep_order.to_string()),
     ];
-    let bytes = graph.into_model(classes, &about, &metadata).encode_to_vec();
-    check::check(&bytes, model, kind)?;
+    let file = graph.into_model(classes, input_type, &about, &metadata);
+    let bytes = file.encode_to_vec();
+    check::check(&bytes, model, kind, input_type)?;
     Ok(bytes)
 }

@@ -2,7 +2,7 @@
 
 use ordercal::models::{ChainModel, MixtureModel, OrderedModel};
 use ordercal::{Method, Model, Rng, ScoreKind};
-use ordercal_onnx::onnx_bytes;
+use ordercal_onnx::{InputType, onnx_bytes, onnx_bytes_reading};
 use ordercal_testkit::models::extreme;
 use ordercal_testkit::rows::overconfident_data;
 
@@ -29,6 +29,21 @@ fn every_method_passes_the_check() {
             }
         }
     }
+}
+
+#[test]
+fn graphs_of_half_precision_scores_pass_the_check_and_say_so() {
+    for key in ["ts", "oi", "isotonic", "sms+order", "auto"] {
+        let model = fit(Method::from_key(key).unwrap(), 5);
+        for kind in [ScoreKind::Logits, ScoreKind::LogProbs, ScoreKind::Probs] {
+            let half = onnx_bytes_reading(&model, kind, InputType::F16);
+            let full = onnx_bytes(&model, kind).unwrap();
+            assert!(half.is_ok(), "{key}, {kind}: {:?}", half.err());
+            assert!(half.unwrap() != full);
+        }
+    }
+    assert_eq!("f16".parse(), Ok(InputType::F16));
+    assert!("f8".parse::<InputType>().is_err());
 }
 
 #[test]

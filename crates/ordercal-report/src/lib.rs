@@ -51,7 +51,7 @@ pub use result::{DatasetResult, MethodResult};
 pub use summary::{summary, tables};
 pub use svg::Svg;
 pub use table::{
-    Cell, Column, FREE_NOTE, INFINITE_NOTE, KEPT_NOTE, MARK_NOTE, Table, TableRow, to_csv,
+    Cell, Column, FREE_NOTE, INFINITE_NOTE, KEPT_NOTE, MARK_NOTE, Table, TableRow, to_csv, to_html,
     to_latex, to_markdown, to_text,
 };
 pub use theme::Theme;

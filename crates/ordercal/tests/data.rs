@@ -4,6 +4,7 @@
 
 use half::{bf16, f16};
 use ndarray::{Array2, array};
+use ordercal::metrics::Predictions;
 use ordercal::{Dataset, Error, Method, ScoreKind, Scores};
 
 fn logits(values: Array2<f32>) -> Result<Scores<'static>, Error> {
@@ -127,6 +128,49 @@ fn bad_probabilities_are_refused() {
     let logs = array![[0.5_f32.ln(), 0.5_f32.ln()], [0.0, 0.0]];
     let logs = Scores::new(ScoreKind::LogProbs, logs.view()).unwrap_err();
     assert_eq!(logs, expected(2.0, ScoreKind::LogProbs));
+}
+
+#[test]
+fn probabilities_of_16_bits_sum_to_1_within_what_they_can_hold() {
+    for classes in [3, 100, 5000] {
+        let exact = Array2::from_shape_fn((40, classes), |(row, class)| {
+            (0.1 * row as f64 * (class as f64).sin()).exp()
+        });
+        let sums = exact.sum_axis(ndarray::Axis(1));
+        let exact = &exact / &sums.insert_axis(ndarray::Axis(1));
+        let logs = exact.mapv(f64::ln);
+        for (kind, values) in [(ScoreKind::Probs, &exact), (ScoreKind::LogProbs, &logs)] {
+            let half = values.mapv(f16::from_f64);
+            let brain = values.mapv(bf16::from_f64);
+            assert!(Scores::new(kind, half.view()).is_ok(), "{kind}, {classes}");
+            assert!(Scores::new(kind, brain.view()).is_ok(), "{kind}, {classes}");
+            let labels = vec![0; 40];
+            if kind == ScoreKind::Probs {
+                assert!(Predictions::from_probs(brain.view(), &labels).is_ok());
+                // The same numbers as 32-bit floats have no such excuse.
+                let wide = brain.mapv(f32::from);
+                let off = wide
+                    .rows()
+                    .into_iter()
+                    .any(|row| (row.sum() - 1.0).abs() > 1e-3);
+                assert_eq!(Scores::new(kind, wide.view()).is_err(), off, "{classes}");
+                assert!(off || classes == 3);
+            }
+            // What rounding cannot explain is refused.
+            let add = |v: f64| {
+                if kind == ScoreKind::Probs {
+                    1.1 * v
+                } else {
+                    v + 0.1
+                }
+            };
+            let wrong = values.mapv(add).mapv(bf16::from_f64);
+            assert!(
+                Scores::new(kind, wrong.view()).is_err(),
+                "{kind}, {classes}"
+            );
+        }
+    }
 }
 
 #[test]

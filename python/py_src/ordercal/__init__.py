@@ -13,9 +13,11 @@ joins a calibrator to a network's own file.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from ._native import __version__
-from ._calibrator import Calibrator, Estimate, FitReport, calibrator, load
-from ._compare import Comparison, compare
+from ._calibrator import Affine, Calibrator, Estimate, FitReport, calibrator, load
+from ._compare import Comparison, Standing, compare
 from ._decide import (
     Decomposition,
     PredictionSets,
@@ -36,10 +38,12 @@ from ._metrics import (
     evaluate,
     reliability,
 )
+from ._top_k import TopK, TopScores
 from . import methods
 from .methods import *
 
 __all__ = [
+    "Affine",
     "Calibrator",
     "Comparison",
     "Decomposition",
@@ -56,7 +60,10 @@ __all__ = [
     "PredictionSets",
     "Reliability",
     "SetReport",
+    "Standing",
     "Threshold",
+    "TopK",
+    "TopScores",
     "__version__",
     "calibrator",
     "compare",
@@ -69,3 +76,15 @@ __all__ = [
     "threshold",
 ]
 __all__ += methods.__all__
+
+if TYPE_CHECKING:
+    from . import plot as plot
+else:
+
+    def __getattr__(name: str) -> Any:
+        # matplotlib is loaded when it is needed.
+        if name == "plot":
+            import importlib
+
+            return importlib.import_module(".plot", __name__)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

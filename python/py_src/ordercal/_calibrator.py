@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,24 @@ class FitReport(SimpleNamespace):
 
     def __init__(self, **values: Any) -> None:
         super().__init__(**{"notes": [], "price_of_order": None, **values})
+
+
+class Affine(NamedTuple):
+    """A calibrator as one affine map: softmax(weight · x + bias), for engines that take no more.
+
+    Attributes
+    ----------
+    weight : array of shape (k,) or (k, k)
+        One factor per class, or a matrix: rows of scores are multiplied by it from the right.
+    bias : array of shape (k,)
+        What is added.
+    input : str
+        What x is: "logits", the scores as they are, or "log-probs", after a log-softmax.
+    """
+
+    weight: NDArray[np.float64]
+    bias: NDArray[np.float64]
+    input: str
 
 
 def _plain(value: Any) -> Any:
@@ -312,7 +330,9 @@ class Calibrator:
             raise OrdercalError(f"{os.fspath(path)}: the model is a {type(found).__name__}, not a {cls.__name__}")
         return found
 
-    def to_onnx(self, path: str | os.PathLike[str] | None = None) -> bytes:
+    def to_onnx(
+        self, path: str | os.PathLike[str] | None = None, *, input_type: Literal["f32", "f16"] = "f32"
+    ) -> bytes:
         """The model as ONNX: `scores` of this `kind` in, `probabilities` and `logits` out.
 
         It was run on sample rows and compared with the model before this returns.
@@ -321,6 +341,8 @@ class Calibrator:
         ----------
         path : str or path, optional
             Where the bytes are written to, too.
+        input_type : {"f32", "f16"}
+            The type of `scores`: 32-bit floats, or half precision for networks that compute in it.
 
         Returns
         -------
@@ -328,10 +350,40 @@ class Calibrator:
         """
         model = self._fitted()
         if path is not None:
-            model.export_onnx(os.fspath(path), self.kind)
+            model.export_onnx(os.fspath(path), self.kind, input_type)
             with open(path, "rb") as file:
                 return file.read()
-        return model.onnx(self.kind)
+        return model.onnx(self.kind, input_type)
+
+    def to_affine(self) -> Affine:
+        """The scale and the bias of methods that are an affine map of the scores: `ts`, `vs`, `ms-odir`, `dir-odir`.
+
+        Scores far outside the range of those of the fit are clamped by the calibrator, and not by the map.
+
+        Returns
+        -------
+        Affine
+        """
+        model = self._fitted()
+        settings, arrays = json.loads(model.settings), model.tensors()
+        classes = model.classes
+        form = settings["form"]
+        if form in ("uncalibrated", "ts"):
+            scale = float(settings.get("beta", 1.0))
+            return Affine(np.full(classes, scale), np.zeros(classes), "logits")
+        features = settings.get("features", {})
+        if form != "linear" or features["kind"] != "tempered" or features["input"] == "centred":
+            raise OrdercalError(
+                f"this {type(self).__name__} is not an affine map of the scores: use to_onnx or to_torch, or fit "
+                "TemperatureScaling, VectorScaling, MatrixScaling or Dirichlet"
+            )
+        deviation = np.asarray(arrays["deviation"], dtype=np.float64)
+        if len(deviation) == classes:
+            weight = 1.0 + deviation
+        else:
+            weight = np.eye(classes) + deviation.reshape(classes, classes)
+        source = "logits" if features["input"] == "raw" else "log-probs"
+        return Affine(float(features["beta"]) * weight, np.asarray(arrays["bias"], dtype=np.float64), source)
 
     def to_torch(self, *, output: Kind = "probs") -> Any:
         """The model as a PyTorch module: scores of this `kind` in, a tensor of the same shape out.

@@ -68,6 +68,7 @@ def read_scores(scores: Any, kind: str = "logits") -> tuple[NDArray[Any], list[A
     """
     names = column_names(scores)
     array = as_array(scores)
+    brain = "bfloat16" in str(getattr(scores, "dtype", ""))
     if array.ndim not in (1, 2):
         raise OrdercalError(
             f"scores have the shape {array.shape}: a matrix is needed, a row per example and a column per class"
@@ -79,6 +80,8 @@ def read_scores(scores: Any, kind: str = "logits") -> tuple[NDArray[Any], list[A
             array = array.astype(np.float64)
         except (TypeError, ValueError):
             raise OrdercalTypeError(f"scores must be numbers, not {array.dtype}") from None
+    if brain and array.ndim == 2:
+        array = _renormalised(array, kind)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if array.ndim == 1 or array.shape[1] == 1:
@@ -86,6 +89,22 @@ def read_scores(scores: Any, kind: str = "logits") -> tuple[NDArray[Any], list[A
     if not array.flags.aligned:
         array = array.copy()
     return array, names
+
+
+def _renormalised(array: NDArray[Any], kind: str) -> NDArray[Any]:
+    """bfloat16 probabilities, which numpy has no type for, made to sum to 1 where rounding alone can be why they do not."""
+    # Rounding changes a number by 1 part in 256 at most.
+    unit = 2.0**-8
+    wide = array.astype(np.float64)
+    if kind == "probs":
+        sums = wide.sum(axis=1, keepdims=True)
+        near = np.abs(sums - 1.0) <= unit + 1e-3
+        return np.where(near, wide / np.where(near, sums, 1.0), wide)
+    if kind == "log-probs":
+        sums = np.exp(wide).sum(axis=1, keepdims=True)
+        near = np.abs(sums - 1.0) <= np.expm1(unit * (1.0 + np.log(array.shape[1]))) + 1e-3
+        return np.where(near, wide - np.log(np.where(near, sums, 1.0)), wide)
+    return array
 
 
 def _two_columns(positive: NDArray[Any], kind: str) -> NDArray[Any]:

@@ -142,6 +142,8 @@ class Reliability:
         Confidence minus accuracy: above 0 is overconfident.
     interval : array of shape (bins, 2)
         The 95 % interval of the accuracy (Wilson's).
+    consistency : array of shape (bins, 2)
+        Where the accuracy of a calibrated classifier would lie in 95 % of samples of this size.
     """
 
     lower: NDArray[np.float64]
@@ -152,6 +154,7 @@ class Reliability:
     accuracy: NDArray[np.float64]
     gap: NDArray[np.float64]
     interval: NDArray[np.float64]
+    consistency: NDArray[np.float64]
 
     @property
     def error(self) -> float:
@@ -196,7 +199,7 @@ def reliability(
 
 def _diagram(found: str) -> Reliability:
     rows = json.loads(found)["bins"]
-    nothing = {"confidence": np.nan, "accuracy": np.nan, "gap": np.nan, "interval": [np.nan, np.nan]}
+    nothing = {"confidence": np.nan, "accuracy": np.nan, "gap": np.nan, **dict.fromkeys(("interval", "consistency"), [np.nan, np.nan])}
     filled = [row["filled"] or nothing for row in rows]
 
     def column(name: str, source: list[dict[str, Any]]) -> NDArray[np.float64]:
@@ -211,6 +214,7 @@ def _diagram(found: str) -> Reliability:
         accuracy=column("accuracy", filled),
         gap=column("gap", filled),
         interval=column("interval", filled).reshape(-1, 2),
+        consistency=column("consistency", filled).reshape(-1, 2),
     )
 
 

@@ -63,4 +63,5 @@ MetricKey = Literal[
     "spiegelhalter_z",
     "cox_slope",
     "cox_intercept",
+    "accuracy_at_80",
 ]

@@ -41,14 +41,15 @@ def append_to(
         raise OrdercalError(
             f"the network's output `{scores.name}` has {classes} columns, and the calibrator is for {expected} classes"
         )
-    if scores.type.tensor_type.elem_type != onnx.TensorProto.FLOAT:
-        raise OrdercalError(f"the network's output `{scores.name}` is not of 32-bit floats")
+    narrow = scores.type.tensor_type.elem_type == onnx.TensorProto.FLOAT16
+    if not narrow and scores.type.tensor_type.elem_type != onnx.TensorProto.FLOAT:
+        raise OrdercalError(f"the network's output `{scores.name}` is not of floats of 32 or 16 bits")
 
     version = _opset(network)
     if version < OPSET:
         network = version_converter.convert_version(network, OPSET)
         version = OPSET
-    tail = onnx.load_model_from_string(calibrator.to_onnx())
+    tail = onnx.load_model_from_string(calibrator.to_onnx(input_type="f16" if narrow else "f32"))
     # Every operator in use has kept its meaning since.
     for entry in tail.opset_import:
         entry.version = version

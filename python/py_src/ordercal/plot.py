@@ -26,9 +26,11 @@ MARKERS = "osD^vPX*"
 
 def _axes(ax: Axes | None, size: tuple[float, float]) -> tuple[Figure, Axes]:
     if ax is None:
-        from matplotlib.figure import Figure as NewFigure
+        # Through pyplot, so that scripts can `plt.show()` and a notebook draws it at the end of its cell.
+        from matplotlib import pyplot
+        from ._figure import NotebookFigure
 
-        figure = NewFigure(figsize=size, layout="constrained")
+        figure = pyplot.figure(FigureClass=NotebookFigure, figsize=size, layout="constrained")
         ax = figure.add_subplot()
     found: Any = ax.figure
     ax.set_facecolor(PANEL)
@@ -77,6 +79,9 @@ def reliability(
 ) -> Figure:
     """A reliability diagram. Whiskers are 95 % intervals of the accuracy.
 
+    Bands are what chance alone would show of a calibrated classifier: where its accuracy would lie in 95 % of samples of
+    this size. A point inside is no evidence of miscalibration.
+
     Parameters
     ----------
     scores : array, or dict of arrays
@@ -112,6 +117,10 @@ def reliability(
             y, ends = found.gap[some], (x - high, x - low)
         else:
             y, ends = found.accuracy[some], (low, high)
+        band = found.consistency[some]
+        if style == "gap":
+            band = x[:, None] - band[:, ::-1]
+        ax.fill_between(x, band[:, 0], band[:, 1], color=color, alpha=0.12, linewidth=0.0)
         whiskers = np.maximum([y - ends[0], ends[1] - y], 0.0)
         ax.errorbar(x, y, yerr=whiskers, fmt="none", ecolor=color, alpha=0.45, linewidth=1.0)
         label = f"{name} " if name else ""

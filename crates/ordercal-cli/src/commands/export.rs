@@ -2,7 +2,7 @@
 
 use anyhow::{Result, anyhow};
 use ordercal_io::{SavedModel, write_atomically};
-use ordercal_onnx::onnx_bytes;
+use ordercal_onnx::onnx_bytes_reading;
 use serde_json::json;
 
 use crate::args::ExportArgs;
@@ -17,7 +17,8 @@ pub fn run(args: &ExportArgs, printer: Printer) -> Result<Exit> {
     let printer = printer.beside(&args.output)?;
     let saved = SavedModel::load(&args.model)?;
     let kind = args.kind;
-    let bytes = onnx_bytes(&saved.model, kind)
+    let input_type = args.input_type.parse().map_err(|e: String| anyhow!(e))?;
+    let bytes = onnx_bytes_reading(&saved.model, kind, input_type)
         .map_err(|error| anyhow!("{}: {error}", args.output.display()))?;
     write_atomically(&args.output, &bytes)?;
     printer.json(&json!({

@@ -21,6 +21,14 @@ fn export_writes_a_graph_of_any_model() {
         .ok()
         .stdout;
     assert!(words.contains("checked against the model"), "{words}");
+    place
+        .run("export m.safetensors --input-type f16 -o h.onnx")
+        .ok();
+    let sizes = ["m.onnx", "h.onnx"].map(|name| std::fs::read(place.path(name)).unwrap().len());
+    assert!(sizes[1] > sizes[0], "a cast more: {sizes:?}");
+    let refused = place.run("export m.safetensors --input-type f8 -o n.onnx");
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("f32, f16"), "{}", refused.stderr);
 
     place
         .run("fit b.npz#calib --method isotonic -o i.safetensors")

@@ -3,7 +3,7 @@
 use ordercal::metrics::{Reliability, ReliabilityBin};
 
 use super::{classic, rows};
-use crate::chart::{Frame, Legend, marker, trace};
+use crate::chart::{Frame, Legend, marker, polygon, trace};
 use crate::error::{Error, Result};
 use crate::scale::Scale;
 use crate::svg::{Anchor, Canvas, SMALL, Svg, line, rect};
@@ -106,6 +106,7 @@ impl ReliabilityFigure {
         // Intervals of more than two series would cover each other.
         if self.series.len() <= 2 && self.form == ReliabilityForm::Gap {
             for series in &self.series {
+                consistency(&mut canvas, &frame, series);
                 intervals(&mut canvas, &frame, series);
             }
         }
@@ -208,6 +209,31 @@ impl ReliabilityFigure {
         );
         let at = (frame.right(), frame.bottom() + 52.0);
         canvas.text(at, Anchor::End, canvas.theme.muted, SMALL, &note);
+    }
+}
+
+/// What chance alone would show of a calibrated classifier: a band around 0, clipped to the frame.
+fn consistency(canvas: &mut Canvas, frame: &Frame, series: &ReliabilitySeries) {
+    let filled = || series.diagram.bins.iter().filter_map(|bin| bin.filled);
+    let at = |confidence: f64, accuracy: f64| {
+        let (x, y) = frame.at(confidence, confidence - accuracy);
+        (x, y.clamp(frame.top, frame.bottom()))
+    };
+    let low = filled().map(|bin| at(bin.confidence, bin.consistency.1));
+    let high = filled()
+        .rev()
+        .map(|bin| at(bin.confidence, bin.consistency.0));
+    let corners: Vec<(f64, f64)> = low.chain(high).collect();
+    // A band needs two bins.
+    if corners.len() >= 4 {
+        let band = polygon(&corners)
+            .attr("fill", canvas.theme.of(series.slot))
+            .attr("fill-opacity", "0.12");
+        let tip = format!(
+            "{}: where a calibrated classifier would lie by chance alone (95%)",
+            series.name
+        );
+        canvas.add_with_tooltip(band, &tip);
     }
 }
 

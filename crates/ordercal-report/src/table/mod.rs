@@ -1,6 +1,7 @@
 //! Tables of a comparison, and their formats: one file each.
 
 mod csv;
+mod html;
 mod latex;
 mod markdown;
 mod text;
@@ -10,6 +11,7 @@ use ordercal::metrics::Metric;
 use crate::comparison::Comparison;
 
 pub use csv::to_csv;
+pub use html::to_html;
 pub use latex::to_latex;
 pub use markdown::to_markdown;
 pub use text::to_text;

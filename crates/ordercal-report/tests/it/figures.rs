@@ -73,6 +73,28 @@ fn check(draw: impl Fn(Theme) -> Svg) -> String {
 }
 
 #[test]
+fn a_band_shows_what_chance_alone_would() {
+    // 0.6 ± 1.96 √(0.24 / 50), and 0.9 ± 1.96 √(0.09 / 100).
+    let bands: Vec<(f64, f64)> = diagram()
+        .bins
+        .iter()
+        .filter_map(|bin| Some(bin.filled?.consistency))
+        .collect();
+    for (found, expected) in bands.iter().zip([(0.4642, 0.7358), (0.8412, 0.9588)]) {
+        assert!((found.0 - expected.0).abs() < 1e-4, "{bands:?}");
+        assert!((found.1 - expected.1).abs() < 1e-4, "{bands:?}");
+    }
+    let bands = |form: ReliabilityForm, names: &[&str]| {
+        let text = check(|theme| reliability(form, names).draw(theme).unwrap());
+        text.matches("by chance alone").count()
+    };
+    assert_eq!(bands(ReliabilityForm::Gap, &["before", "after"]), 2);
+    // More would cover each other, and other forms have another scale.
+    assert_eq!(bands(ReliabilityForm::Gap, &["before", "after", "x"]), 0);
+    assert_eq!(bands(ReliabilityForm::Weighted, &["before"]), 0);
+}
+
+#[test]
 fn reliability_diagrams_say_how_many_rows_and_how_far_off() {
     for form in [
         ReliabilityForm::Gap,

@@ -3,6 +3,9 @@
 use half::{bf16, f16};
 use ndarray::{Array2, ArrayView2};
 
+use super::ScoreKind;
+use super::scores::NORMALISATION_TOLERANCE;
+
 /// A matrix of scores in any of the float types that networks emit. [`Scores::new`](super::Scores::new) takes anything that
 /// converts into it.
 #[derive(Debug, Clone)]
@@ -29,6 +32,25 @@ impl ScoreArray<'_> {
             Self::F16(values) => values.dim(),
             Self::Bf16(values) => values.dim(),
         }
+    }
+
+    /// How far the sum of a row of probabilities may be from 1: [`NORMALISATION_TOLERANCE`], and what rounding to 16 bits
+    /// can do to a row that summed to 1.
+    ///
+    /// Rounding changes p by at most u·p, or half the spacing of subnormal numbers if that is more, and ln p by at most
+    /// u·|ln p|, which changes the sum by at most u times the entropy.
+    pub(crate) fn tolerance(&self, kind: ScoreKind) -> f64 {
+        let (unit, subnormal) = match self {
+            Self::F32(_) | Self::Owned(_) | Self::F64(_) => (0.0, 0.0),
+            Self::F16(_) => (0.5_f64.powi(11), 0.5_f64.powi(25)),
+            Self::Bf16(_) => (0.5_f64.powi(8), 0.0),
+        };
+        let classes = self.dim().1 as f64;
+        let rounding = match kind {
+            ScoreKind::LogProbs => (unit * (1.0 + classes.ln())).exp_m1(),
+            _ => unit + classes * subnormal,
+        };
+        NORMALISATION_TOLERANCE + rounding
     }
 }
 

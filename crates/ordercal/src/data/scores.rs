@@ -60,7 +60,7 @@ impl<'a> Scores<'a> {
     ///
     /// # Errors
     /// There are no rows, or fewer than two columns. A score is NaN, `+inf` or a negative probability; a row does not
-    /// sum to 1 within [`NORMALISATION_TOLERANCE`], or is all `-inf`: the error names the first such row and column.
+    /// sum to 1 within [`NORMALISATION_TOLERANCE`] (and what rounding to 16 bits can do, if it was), or is all `-inf`: the error names the first such row and column.
     pub fn new(kind: ScoreKind, values: impl Into<ScoreArray<'a>>) -> Result<Self> {
         check_environment()?;
         let values = values.into();
@@ -71,30 +71,31 @@ impl<'a> Scores<'a> {
         if rows == 0 {
             return Err(Error::NoRows);
         }
+        let tolerance = values.tolerance(kind);
         let values = match values {
             ScoreArray::F32(values) => match values.to_slice() {
                 Some(values) if kind != ScoreKind::Probs => Cow::Borrowed(values),
-                _ => convert(kind, values, f64::from)?.into(),
+                _ => convert(kind, values, f64::from, tolerance)?.into(),
             },
             ScoreArray::Owned(values) => {
                 if kind != ScoreKind::Probs && values.is_standard_layout() {
                     values.into_raw_vec_and_offset().0.into()
                 } else {
-                    convert(kind, values.view(), f64::from)?.into()
+                    convert(kind, values.view(), f64::from, tolerance)?.into()
                 }
             }
             ScoreArray::F64(values) => {
-                convert_rows(kind, values, |v| v, kind == ScoreKind::Logits)?.into()
+                convert_rows(kind, values, |v| v, tolerance, kind == ScoreKind::Logits)?.into()
             }
-            ScoreArray::F16(values) => convert(kind, values, f64::from)?.into(),
-            ScoreArray::Bf16(values) => convert(kind, values, f64::from)?.into(),
+            ScoreArray::F16(values) => convert(kind, values, f64::from, tolerance)?.into(),
+            ScoreArray::Bf16(values) => convert(kind, values, f64::from, tolerance)?.into(),
         };
         let scores = Self {
             values,
             classes,
             kind,
         };
-        scores.check()?;
+        scores.check(tolerance)?;
         Ok(scores)
     }
 
@@ -187,7 +188,7 @@ impl<'a> Scores<'a> {
         }
     }
 
-    fn check(&self) -> Result<()> {
+    fn check(&self, tolerance: f64) -> Result<()> {
         let (kind, classes) = (self.kind, self.classes);
         let rows = CHECKED.div_ceil(classes);
         let check = |(block, values): (usize, &[f32])| {
@@ -196,7 +197,7 @@ impl<'a> Scores<'a> {
             }
             let numbered = values.chunks_exact(classes).enumerate();
             let mut rows = numbered.map(|(row, values)| (block * rows + row, values));
-            rows.try_for_each(|(row, values)| check_row(kind, row, values))
+            rows.try_for_each(|(row, values)| check_row(kind, row, values, tolerance))
         };
         self.as_slice()
             .par_chunks(rows * classes)
@@ -222,7 +223,7 @@ vectorized! {
 }
 
 /// Checks one row of stored scores. Probabilities were checked by [`convert`], before their logarithm was taken.
-fn check_row(kind: ScoreKind, row: usize, values: &[f32]) -> Result<()> {
+fn check_row(kind: ScoreKind, row: usize, values: &[f32], tolerance: f64) -> Result<()> {
     for (column, &value) in values.iter().enumerate() {
         if value.is_nan() {
             return Err(Error::NanScore { row, column });
@@ -238,13 +239,14 @@ fn check_row(kind: ScoreKind, row: usize, values: &[f32]) -> Result<()> {
         return Err(Error::AllMasked { row, last_column });
     }
     if kind == ScoreKind::LogProbs {
-        check_total(kind, row, top, softmax::log_sum_exp(values).exp())?;
+        let sum = softmax::log_sum_exp(values).exp();
+        check_total(kind, row, top, sum, tolerance)?;
     }
     Ok(())
 }
 
-fn check_total(kind: ScoreKind, row: usize, column: usize, sum: f64) -> Result<()> {
-    if (sum - 1.0).abs() <= NORMALISATION_TOLERANCE {
+fn check_total(kind: ScoreKind, row: usize, column: usize, sum: f64, tolerance: f64) -> Result<()> {
+    if (sum - 1.0).abs() <= tolerance {
         return Ok(());
     }
     Err(Error::NotNormalised {
@@ -260,8 +262,9 @@ fn convert<T: Copy + Sync>(
     kind: ScoreKind,
     source: ArrayView2<'_, T>,
     to_f64: impl Fn(T) -> f64 + Sync,
+    tolerance: f64,
 ) -> Result<Vec<f32>> {
-    convert_rows(kind, source, to_f64, false)
+    convert_rows(kind, source, to_f64, tolerance, false)
 }
 
 /// The same for any float type. With `shift`, large common offsets of rows are removed.
@@ -269,6 +272,7 @@ fn convert_rows<T: Copy + Sync>(
     kind: ScoreKind,
     source: ArrayView2<'_, T>,
     to_f64: impl Fn(T) -> f64 + Sync,
+    tolerance: f64,
     shift: bool,
 ) -> Result<Vec<f32>> {
     let classes = source.ncols();
@@ -282,7 +286,7 @@ fn convert_rows<T: Copy + Sync>(
                 for (wide, &value) in wide.iter_mut().zip(source.row(row)) {
                     *wide = to_f64(value);
                 }
-                check_wide(kind, row, wide)?;
+                check_wide(kind, row, wide, tolerance)?;
                 if kind == ScoreKind::Probs {
                     for value in wide.iter_mut() {
                         *value = value.max(f64::from(f32::MIN_POSITIVE)).ln();
@@ -317,7 +321,7 @@ fn remove_offset(row: &mut [f64]) {
 }
 
 /// Checks what is lost in the conversion: values outside the range of `f32`, and probabilities as such.
-fn check_wide(kind: ScoreKind, row: usize, values: &[f64]) -> Result<()> {
+fn check_wide(kind: ScoreKind, row: usize, values: &[f64], tolerance: f64) -> Result<()> {
     for (column, &value) in values.iter().enumerate() {
         if value.is_nan() {
             return Err(Error::NanScore { row, column });
@@ -330,7 +334,8 @@ fn check_wide(kind: ScoreKind, row: usize, values: &[f64]) -> Result<()> {
         }
     }
     if kind == ScoreKind::Probs {
-        check_total(kind, row, rank::argmax(values), values.iter().sum())?;
+        let sum = values.iter().sum();
+        check_total(kind, row, rank::argmax(values), sum, tolerance)?;
     }
     Ok(())
 }

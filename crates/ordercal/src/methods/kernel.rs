@@ -123,7 +123,8 @@ impl Basis {
                     matrix[i * size + j] -= factor * matrix[i * size + k];
                 }
             }
-            let pivot = matrix[j * size + j].max(1e-12).sqrt();
+            // No pivot is smaller than what was added to the diagonal, but for rounding.
+            let pivot = matrix[j * size + j].max(JITTER).sqrt();
             for i in j..size {
                 matrix[i * size + j] /= pivot;
             }
@@ -362,6 +363,19 @@ mod tests {
         assert!((nll - report.nll_after).abs() < 1e-4, "{nll} {report:?}");
         let rebuilt = Model::from_parts(model.to_parts().unwrap()).unwrap();
         assert_eq!(rebuilt, model);
+    }
+
+    #[test]
+    fn rows_that_are_nearly_alike_give_a_model() {
+        // Distances that are rounding errors for the most part: the matrix of the centres is not positive definite.
+        let mut rng = Rng::new(6);
+        let logits = Array2::from_shape_fn((1200, 28), |(_, class)| {
+            (8.0 / (1.0 + class as f64) + 0.02 * rng.normal()) as f32
+        });
+        let labels: Vec<u32> = (0..1200).map(|_| rng.below(28) as u32).collect();
+        let data = Dataset::new(Scores::new(ScoreKind::Logits, logits).unwrap(), &labels).unwrap();
+        let Fitted { report, .. } = Kernel::default().fit(&data, &Unwatched).unwrap();
+        assert!(report.nll_after < report.nll_before, "{report:?}");
     }
 
     #[test]

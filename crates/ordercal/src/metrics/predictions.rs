@@ -5,9 +5,7 @@ use rayon::prelude::*;
 
 use super::kernels;
 use super::row_stats::RowStat;
-use crate::data::{
-    Dataset, NORMALISATION_TOLERANCE, ScoreArray, ScoreKind, check_labels, check_weights,
-};
+use crate::data::{Dataset, ScoreArray, ScoreKind, check_labels, check_weights};
 use crate::error::{Error, Result};
 use crate::math::softmax;
 
@@ -76,7 +74,7 @@ impl<'a> Predictions<'a> {
     ///
     /// # Errors
     /// Names the first offending row: a NaN, a negative probability, a row that does not sum to 1 within
-    /// [`NORMALISATION_TOLERANCE`], a label that is not a class; or if there are no rows, fewer than two
+    /// [`NORMALISATION_TOLERANCE`](crate::NORMALISATION_TOLERANCE) and what rounding to 16 bits can do, a label that is not a class; or if there are no rows, fewer than two
     /// classes or another number of labels.
     pub fn from_probs<L: Copy + TryInto<i64>>(
         probs: impl Into<ScoreArray<'a>>,
@@ -91,6 +89,7 @@ impl<'a> Predictions<'a> {
             return Err(Error::NoRows);
         }
         let labels = check_labels(labels, rows, classes)?;
+        let tolerance = probs.tolerance(ScoreKind::Probs);
         let predictions = Self {
             source: PredictionSource::Probs(probs),
             rows,
@@ -105,7 +104,7 @@ impl<'a> Predictions<'a> {
                 || vec![0.0; classes],
                 |buffer, row| {
                     predictions.exponentials(row, buffer);
-                    check_probs(row, buffer)
+                    check_probs(row, buffer, tolerance)
                 },
             )
             .find_map_first(Result::err)
@@ -287,10 +286,10 @@ impl<'a> From<&'a Dataset<'_>> for Predictions<'a> {
     }
 }
 
-fn check_probs(row: usize, probs: &[f64]) -> Result<()> {
+fn check_probs(row: usize, probs: &[f64], tolerance: f64) -> Result<()> {
     // A fast check for the common case; the loop below finds the culprit.
     let (possible, sum) = kernels::total(probs);
-    if possible && (sum - 1.0).abs() <= 0.5 * NORMALISATION_TOLERANCE {
+    if possible && (sum - 1.0).abs() <= 0.5 * tolerance {
         return Ok(());
     }
     let mut largest = 0;
@@ -306,7 +305,7 @@ fn check_probs(row: usize, probs: &[f64]) -> Result<()> {
         }
     }
     let sum: f64 = probs.iter().sum();
-    if (sum - 1.0).abs() <= NORMALISATION_TOLERANCE {
+    if (sum - 1.0).abs() <= tolerance {
         return Ok(());
     }
     Err(Error::NotNormalised {

@@ -51,6 +51,9 @@ pub struct FilledBin {
     pub gap: f64,
     /// The 95 % Wilson interval of the accuracy.
     pub interval: (f64, f64),
+    /// Where the accuracy of a calibrated classifier would lie in 95 % of samples of this size, by chance alone: the
+    /// confidence ± 1.96 standard deviations. The accuracy is within it just where the Wilson interval has the confidence.
+    pub consistency: (f64, f64),
 }
 
 /// The bins of a reliability diagram, in ascending order.
@@ -169,11 +172,17 @@ fn between(edges: &[f64], sums: &[BinSum]) -> impl Iterator<Item = ReliabilityBi
 
 fn filled(sum: &BinSum) -> FilledBin {
     let accuracy = sum.hits / sum.weight;
+    let confidence = sum.confidence / sum.weight;
+    let noise = Z_95
+        * (confidence * (1.0 - confidence) / sum.weight)
+            .max(0.0)
+            .sqrt();
     FilledBin {
-        confidence: sum.confidence / sum.weight,
+        confidence,
         accuracy,
         gap: sum.gap(),
         interval: wilson_interval(sum.hits, sum.weight),
+        consistency: ((confidence - noise).max(0.0), (confidence + noise).min(1.0)),
     }
 }
 

@@ -59,6 +59,23 @@ fn slow_mean(rows: &[Row], of: impl Fn(f64, f64) -> f64, counted: impl Fn(&Row) 
     sum / total
 }
 
+/// The mean of the accuracies with the tied rows at the end sorted right ones first and wrong ones first would depend on
+/// their numbers; a share of each row does not.
+fn slow_accuracy_of_first(rows: &[Row], coverage: f64) -> f64 {
+    let (_, all) = above(rows, 0.0);
+    let wanted = coverage * all;
+    // The largest confidence with enough rows at or above it.
+    let reaches = |c: &f64| above(rows, *c).1 >= wanted;
+    let last = rows
+        .iter()
+        .map(|row| row.0)
+        .filter(reaches)
+        .fold(0.0, f64::max);
+    let (right, reached) = above(rows, last);
+    let (next_right, next) = above(rows, last.next_up());
+    (next_right + (right - next_right) * (wanted - next) / (reached - next)) / wanted
+}
+
 #[test]
 fn metrics_of_the_ranking_follow_their_definitions() {
     for (seed, classes) in [(1, 2), (2, 3), (3, 20)] {
@@ -68,7 +85,13 @@ fn metrics_of_the_ranking_follow_their_definitions() {
             .expect("weights");
         let predictions = Predictions::from(&data);
         let rows = rows(&predictions);
-        let shown = [Metric::Auroc, Metric::Ap, Metric::Aurc, Metric::Eaurc];
+        let shown = [
+            Metric::Auroc,
+            Metric::Ap,
+            Metric::Aurc,
+            Metric::Eaurc,
+            Metric::AccuracyAt80,
+        ];
         let options = MetricOptions::default();
         let found = metrics::evaluate(&predictions, &shown, &options).expect("options");
         let precision = slow_mean(&rows, |right, all| right / all, |row| row.1);
@@ -85,6 +108,8 @@ fn metrics_of_the_ranking_follow_their_definitions() {
         assert_close(found[&Metric::Ap], precision, 1e-12, "ap");
         assert_close(found[&Metric::Aurc], risk, 1e-12, "aurc");
         assert_close(found[&Metric::Eaurc], risk - best, 1e-9, "eaurc");
+        let first = slow_accuracy_of_first(&rows, 0.8);
+        assert_close(found[&Metric::AccuracyAt80], first, 1e-12, "accuracy_at_80");
     }
 }
 
