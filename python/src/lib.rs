@@ -4,6 +4,8 @@
 //! while anything is computed.
 
 mod arrays;
+mod arrow;
+mod capsules;
 mod compare;
 mod decide;
 mod errors;
@@ -27,6 +29,10 @@ mod _native {
 
     #[pymodule_export]
     use super::arrays::match_class_names;
+    #[pymodule_export]
+    use super::arrow::{apply_arrow, update_arrow};
+    #[pymodule_export]
+    use super::capsules::{ArrowBatch, ArrowStream};
     #[pymodule_export]
     use super::compare::{compare, comparison_defaults};
     #[pymodule_export]

@@ -36,6 +36,11 @@ impl Model {
         }
     }
 
+    /// The model with what its file says.
+    pub fn saved(&self) -> &SavedModel {
+        &self.saved
+    }
+
     fn read(saved: SavedModel) -> Self {
         Self {
             saved,

@@ -14,7 +14,7 @@ use crate::reader::{LabelNeed, ReadOptions};
 
 /// For each kind of scores, the prefix of its columns, the name of its list column, and the name of a single column
 /// with the scores of the second of two classes.
-const KINDS: [(ScoreKind, &str, &str, &str); 3] = [
+pub(crate) const KINDS: [(ScoreKind, &str, &str, &str); 3] = [
     (ScoreKind::Logits, "logit_", "logits", "logit"),
     (ScoreKind::LogProbs, "log_prob_", "log_probs", "log_prob"),
     (ScoreKind::Probs, "prob_", "probs", "prob"),
@@ -77,10 +77,7 @@ pub(crate) fn find(
     if let Some(split) = data.split() {
         return Err(unknown_split(path, split, Vec::new()));
     }
-    let named = |name: &String| {
-        let found = names.iter().position(|n| n == name);
-        found.ok_or_else(|| missing(path, name, names))
-    };
+    let named = |name: &String| self::named(path, names, name);
     let ids: Vec<usize> = choice.ids.iter().map(named).collect::<Result<_>>()?;
     let ignored = options.labels == LabelNeed::Ignored;
     let label = match &choice.label {
@@ -133,6 +130,12 @@ pub(crate) fn find(
         return Err(no_label(path, header));
     }
     Ok(table)
+}
+
+/// The column with a name.
+pub(crate) fn named(path: &Path, names: &[String], name: &str) -> Result<usize> {
+    let found = names.iter().position(|n| n == name);
+    found.ok_or_else(|| missing(path, name, names))
 }
 
 fn find_label(path: &Path, names: &[String]) -> Result<Option<usize>> {
@@ -346,8 +349,7 @@ pub(crate) fn label_column(
     chosen: Option<&String>,
 ) -> Result<usize> {
     if let Some(name) = chosen {
-        let found = names.iter().position(|n| n == name);
-        return found.ok_or_else(|| missing(path, name, names));
+        return named(path, names, name);
     }
     match (find_label(path, names)?, names.len()) {
         (Some(column), _) => Ok(column),

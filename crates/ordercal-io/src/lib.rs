@@ -47,7 +47,13 @@ mod array_reader;
 mod arrow;
 #[cfg(feature = "parquet")]
 mod arrow_check;
+#[cfg(feature = "arrow")]
+mod arrow_columns;
 mod atomic;
+#[cfg(feature = "arrow")]
+mod batch_reader;
+#[cfg(feature = "arrow")]
+mod batch_results;
 #[cfg(feature = "parquet")]
 mod batch_writer;
 #[cfg(feature = "parquet")]
@@ -63,6 +69,8 @@ mod ids;
 mod inspect;
 mod jsonl;
 mod labels;
+#[cfg(feature = "arrow")]
+mod list_column;
 mod loaded;
 mod model_file;
 mod nearest;
@@ -82,12 +90,18 @@ mod torch;
 mod writer;
 
 pub use atomic::{AtomicFile, discard_pending, write_atomically};
+#[cfg(feature = "arrow")]
+pub use batch_reader::BatchReader;
+#[cfg(feature = "arrow")]
+pub use batch_results::BatchResults;
 pub use choice::ColumnChoice;
 pub use data_ref::DataRef;
 pub use error::{Error, Result};
 pub use formats::{Format, readable_endings, writable_endings};
 pub use ids::{IdType, IdValues};
 pub use inspect::{Contents, SetInfo, inspect};
+#[cfg(feature = "arrow")]
+pub use list_column::ListColumn;
 pub use loaded::{LoadedData, load, load_pair};
 pub use model_file::{ClassType, FORMAT_VERSION, SavedModel};
 pub use nearest::nearest;

@@ -1,7 +1,7 @@
 //! Score matrices in the float types that networks emit.
 
 use half::{bf16, f16};
-use ndarray::{Array2, ArrayView2};
+use ndarray::{Array2, ArrayView2, s};
 
 /// A matrix of scores in any of the float types that networks emit. [`Scores::new`](super::Scores::new) takes anything that
 /// converts into it.
@@ -28,6 +28,18 @@ impl ScoreArray<'_> {
             Self::F64(values) => values.dim(),
             Self::F16(values) => values.dim(),
             Self::Bf16(values) => values.dim(),
+        }
+    }
+
+    /// The rows from `start` to before `end`.
+    pub(crate) fn rows(&self, start: usize, end: usize) -> ScoreArray<'_> {
+        let rows = s![start..end, ..];
+        match self {
+            Self::F32(values) => values.slice(rows).into(),
+            Self::Owned(values) => values.slice(rows).into(),
+            Self::F64(values) => values.slice(rows).into(),
+            Self::F16(values) => values.slice(rows).into(),
+            Self::Bf16(values) => values.slice(rows).into(),
         }
     }
 }
