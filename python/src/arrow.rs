@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
+use ordercal::grouped::RowGroups;
 use ordercal::metrics::{MetricState, Predictions};
 use ordercal::ndarray::Array2;
 use ordercal::{Real, ScoreKind, Scores};
@@ -16,6 +17,7 @@ use pyo3::prelude::*;
 use crate::arrays::kind;
 use crate::capsules::{ArrowBatch, ArrowStream, Batches, Given};
 use crate::errors::{file, refuse};
+use crate::groups::Groups;
 use crate::model::Model;
 use crate::pool::in_pool;
 use crate::state::State;
@@ -35,7 +37,7 @@ use crate::state::State;
 )]
 pub fn apply_arrow(
     py: Python<'_>,
-    model: Py<Model>,
+    model: AnyModel,
     table: &Bound<'_, PyAny>,
     columns: Vec<String>,
     source: &str,
@@ -51,10 +53,14 @@ pub fn apply_arrow(
     let options = ReadOptions::default()
         .with_kind(kind(source)?)
         .with_labels(LabelNeed::Ignored)
-        .with_columns(ColumnChoice::default().with_scores(columns))
+        .with_columns(
+            ColumnChoice::default()
+                .with_scores(columns)
+                .with_ids(model.by()),
+        )
         .with_class_names(classes);
     let mut reader = BatchReader::new(&given.schema(), options, None).map_err(file)?;
-    let count = model.get().saved().model.classes();
+    let count = model.classes();
     reader
         .match_classes(count, known.as_deref(), "the model")
         .map_err(file)?;
@@ -101,10 +107,52 @@ pub fn apply_arrow(
     }
 }
 
+/// One model, or those of groups.
+#[derive(FromPyObject)]
+pub enum AnyModel {
+    /// One model.
+    One(Py<Model>),
+    /// Those of groups.
+    Groups(Py<Groups>),
+}
+
+impl AnyModel {
+    fn classes(&self) -> usize {
+        match self {
+            Self::One(model) => model.get().saved().model.classes(),
+            Self::Groups(groups) => groups.get().saved().model.classes(),
+        }
+    }
+
+    /// The columns that say which group a row is of.
+    fn by(&self) -> Vec<String> {
+        match self {
+            Self::One(_) => Vec::new(),
+            Self::Groups(groups) => groups.get().saved().by.clone(),
+        }
+    }
+
+    fn apply<T: Real>(
+        &self,
+        scores: &Scores<'_>,
+        ids: &[IdValues],
+        kind: ScoreKind,
+    ) -> ordercal::Result<Array2<T>> {
+        match self {
+            Self::One(model) => model.get().saved().model.apply(scores, kind),
+            Self::Groups(groups) => {
+                let key = |row| ids.iter().map(|ids| ids.text(row)).collect();
+                let rows = RowGroups::new(scores.rows(), key);
+                groups.get().saved().model.apply(scores, &rows, kind)
+            }
+        }
+    }
+}
+
 /// What is done with each batch.
 struct Calibration {
     reader: BatchReader,
-    model: Py<Model>,
+    model: AnyModel,
     results: BatchResults,
     kind: ScoreKind,
     /// Whether rows that cannot be calibrated have no result, instead of being errors.
@@ -128,9 +176,8 @@ impl Calibration {
 
     /// Results, and the rows that have none.
     fn calibrate<T: Real>(&self, rows: &RowChunk) -> Result<(Array2<T>, Vec<usize>), String> {
-        let model = &self.model.get().saved().model;
         if rows.is_empty() {
-            return Ok((Array2::default((0, model.classes())), Vec::new()));
+            return Ok((Array2::default((0, self.model.classes())), Vec::new()));
         }
         in_pool(|| {
             let (scores, without) = if self.skip {
@@ -140,7 +187,7 @@ impl Calibration {
                 let scores = rows.checked_scores().map_err(|e| e.to_string())?;
                 (scores, Vec::new())
             };
-            let results = model.apply::<T>(&scores, self.kind);
+            let results = self.model.apply::<T>(&scores, &rows.ids, self.kind);
             Ok((results.map_err(|e| rows.locate(e).to_string())?, without))
         })?
     }

@@ -10,6 +10,7 @@ mod compare;
 mod decide;
 mod errors;
 mod fit;
+mod groups;
 mod metrics;
 mod model;
 mod order;
@@ -39,6 +40,8 @@ mod _native {
     use super::decide::{Sets, decompose, threshold};
     #[pymodule_export]
     use super::fit::fit;
+    #[pymodule_export]
+    use super::groups::{Groups, fit_group, fit_groups, join_groups};
     #[pymodule_export]
     use super::methods::{brief, defaults, keys, promises_order, python_class};
     #[pymodule_export]

@@ -100,7 +100,7 @@ impl Model {
 
     /// Reads the bytes of a model file.
     #[staticmethod]
-    fn from_bytes(bytes: &[u8]) -> PyResult<Self> {
+    pub fn from_bytes(bytes: &[u8]) -> PyResult<Self> {
         let saved = SavedModel::from_bytes(bytes, Path::new("<bytes>")).map_err(file)?;
         Ok(Self::read(saved))
     }

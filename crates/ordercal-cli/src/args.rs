@@ -279,6 +279,16 @@ pub struct FitArgs {
     /// Hyperparameters as a TOML file
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// Fit a model per group of rows too, by the values of these columns (from the coarsest on, separated
+    /// by commas), each shrunk towards that of all rows; apply reads the columns again
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', conflicts_with_all = ["search", "folds", "stratified"])]
+    pub by: Vec<String>,
+    /// Groups of fewer rows use the model of the next coarser group, or of all rows [default: 50]
+    #[arg(long, value_name = "N", requires = "by")]
+    pub min_rows: Option<usize>,
+    /// The method for the rows of a group, on what the model of all rows gives [default: ts]
+    #[arg(long, value_name = "KEY", requires = "by", value_parser = method_keys(), hide_possible_values = true)]
+    pub group_method: Option<String>,
     /// Where the model goes: .safetensors, or - for standard output
     #[arg(long, short, value_name = "MODEL", value_parser = output_path())]
     pub output: PathBuf,

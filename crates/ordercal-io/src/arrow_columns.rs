@@ -213,22 +213,7 @@ pub(crate) fn list_values(
     Ok((child, expected))
 }
 
-/// A column of lists, all of the same length, as a matrix. The length is `expected`, or that of the first list.
-pub(crate) fn list(
-    array: &ArrayRef,
-    place: &ColumnPlace<'_>,
-    expected: Option<usize>,
-) -> Result<AnyArray> {
-    let (child, width) = list_values(array, place, expected)?;
-    let (dtype, values) = values(&child, place)?;
-    Ok(AnyArray {
-        shape: vec![array.len(), width],
-        dtype,
-        values,
-    })
-}
-
-/// The same with NaN in the place of every missing value, and in all of a row that is missing or of another length.
+/// A column of lists as a matrix, with NaN in the place of every missing value, and in all of a row that is missing or of another length.
 pub(crate) fn list_or_nan(
     array: &ArrayRef,
     place: &ColumnPlace<'_>,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::types::{ArrowPrimitiveType, Float32Type, Float64Type};
 use arrow_array::{
-    Array, ArrayRef, FixedSizeListArray, LargeListArray, ListArray, PrimitiveArray, RecordBatch,
+    ArrayRef, FixedSizeListArray, LargeListArray, ListArray, PrimitiveArray, RecordBatch,
 };
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};

@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Once};
 
 use arrow_array::cast::AsArray;
-use arrow_array::RecordBatch;
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Schema};
 use serde_json::Value;
 
 use crate::array::{AnyArray, ElementType, Values};
-use crate::arrow_columns::{ColumnPlace, check_number, flat, interleave, is_list, list, values};
+use crate::arrow_columns::{
+    ColumnPlace, check_number, flat, interleave, is_list, list_values, values,
+};
 use crate::columns::{self, Header, ScoreColumns, TableColumns};
 use crate::data_ref::DataRef;
 use crate::error::{Error, Result, clean};
@@ -303,4 +305,19 @@ impl RowSource for BatchSource {
         self.row += rows;
         Ok(Some(next))
     }
+}
+
+/// A column of lists, all of the same length, as a matrix. The length is `expected`, or that of the first list.
+fn list(
+    array: &ArrayRef,
+    place: &ColumnPlace<'_>,
+    expected: Option<usize>,
+) -> Result<AnyArray> {
+    let (child, width) = list_values(array, place, expected)?;
+    let (dtype, values) = values(&child, place)?;
+    Ok(AnyArray {
+        shape: vec![array.len(), width],
+        dtype,
+        values,
+    })
 }

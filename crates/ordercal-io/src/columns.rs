@@ -77,11 +77,11 @@ pub(crate) fn find(
     if let Some(split) = data.split() {
         return Err(unknown_split(path, split, Vec::new()));
     }
-    let named = |name: &String| self::named(path, names, name);
-    let ids: Vec<usize> = choice.ids.iter().map(named).collect::<Result<_>>()?;
+    let position = |name: &String| named(path, names, name);
+    let ids: Vec<usize> = choice.ids.iter().map(position).collect::<Result<_>>()?;
     let ignored = options.labels == LabelNeed::Ignored;
     let label = match &choice.label {
-        Some(name) => Some(named(name)?),
+        Some(name) => Some(position(name)?),
         None if ignored => find_label(path, names).unwrap_or(None),
         None => find_label(path, names)?,
     };

@@ -65,6 +65,7 @@ mod csv;
 mod data_ref;
 mod error;
 mod formats;
+mod grouped_file;
 mod ids;
 mod inspect;
 mod jsonl;
@@ -98,6 +99,7 @@ pub use choice::ColumnChoice;
 pub use data_ref::DataRef;
 pub use error::{Error, Result};
 pub use formats::{Format, readable_endings, writable_endings};
+pub use grouped_file::SavedGroups;
 pub use ids::{IdType, IdValues};
 pub use inspect::{Contents, SetInfo, inspect};
 #[cfg(feature = "arrow")]

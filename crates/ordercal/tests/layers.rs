@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules of the crate; each may import from those before it.
-const LAYERS: [&str; 22] = [
+const LAYERS: [&str; 23] = [
     "error",
     "rng",
     "watch",
@@ -21,6 +21,7 @@ const LAYERS: [&str; 22] = [
     "metrics",
     "decide",
     "select",
+    "grouped",
     "decompose",
     "compare",
     "curve",

@@ -26,6 +26,7 @@ from ._decide import (
     threshold,
 )
 from ._errors import MissingFileError, NotFittedError, OrdercalError, OrdercalTypeError
+from ._groups import GroupedModel, fit_groups
 from ._keep_order import KeepOrder
 from ._metrics import (
     Evaluation,
@@ -45,6 +46,7 @@ __all__ = [
     "Decomposition",
     "Evaluation",
     "FitReport",
+    "GroupedModel",
     "KeepOrder",
     "MetricDescription",
     "MetricState",
@@ -62,6 +64,7 @@ __all__ = [
     "decompose",
     "describe_metric",
     "evaluate",
+    "fit_groups",
     "load",
     "prediction_sets",
     "reliability",

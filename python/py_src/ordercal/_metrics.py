@@ -31,11 +31,14 @@ class Evaluation(dict[str, float]):
         The number of classes.
     interval : dict of (float, float)
         95 % intervals by key, if they were asked for. Each contains its metric.
+    state : MetricState, optional
+        What the metrics were computed from, if they were computed from a state, as on Spark.
     """
 
     n: int
     classes: int
     interval: dict[str, tuple[float, float]]
+    state: MetricState | None = None
 
 
 def _keys(metrics: str | Iterable[str] | None) -> list[str] | None:

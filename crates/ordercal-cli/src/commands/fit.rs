@@ -27,10 +27,15 @@ pub fn run(args: &FitArgs, common: &Common, printer: Printer) -> Result<Exit> {
     let method = config::method(args, common)?;
     check_ending(&args.output, "a model", ".safetensors")?;
     let printer = printer.beside(&args.output)?;
-    let input = DataInput::resolve(&args.data, "calib")?.with_ignored(&args.ignore);
+    let input = DataInput::resolve(&args.data, "calib")?
+        .with_ignored(&args.ignore)
+        .with_ids(&args.by);
     input.check_format(None)?;
     let config = args.config.as_deref();
     check_distinct(&args.output, input.paths().into_iter().chain(config))?;
+    if !args.by.is_empty() {
+        return super::fit_groups::run(args, common, &method, &input, printer);
+    }
     let loaded = input.load()?;
     let data = loaded.dataset()?;
     let mut warnings = RowChecks::of(&data).before_fit();

@@ -8,6 +8,7 @@ pub mod demo;
 pub mod evaluate;
 pub mod export;
 pub mod fit;
+pub mod fit_groups;
 pub mod inspect;
 pub mod man;
 pub mod merge;
