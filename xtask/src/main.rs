@@ -26,6 +26,8 @@ cargo xtask COMMAND
   browser [--built]   of that only the demo's report in headless Chromium; installs Debian's package if it is
                       missing and that is allowed; --built takes the program as it was built last
   python              of that only the Python package: its wheel, types and tests
+  spark               the tests of ordercal.spark on a cluster of two executors; installs pyspark (0.4 GB) below
+                      target/, and Debian's Java if there is none
   package [--verify]  of that only the packages that are published: their contents; --verify also builds each
                       from its package alone (minutes)
   deny                cargo-deny with deny.toml: licences, bans, sources and, online, advisories; installs it
@@ -57,6 +59,7 @@ fn main() -> Result<()> {
         ["browser"] => browser::run(false),
         ["browser", "--built"] => browser::run(true),
         ["python"] => python::run(),
+        ["spark"] => python::spark(),
         ["package"] => package::run(false),
         ["package", "--verify"] => package::run(true),
         ["demo-data"] => demo_data::run(&root().join(DEMO)),

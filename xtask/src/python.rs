@@ -10,29 +10,7 @@ use crate::run::step;
 /// Builds the wheel below `target/`, installs it there and runs its tests.
 pub fn run() -> Result<()> {
     let project = crate::root().join("python");
-    let work = crate::root().join("target/python");
-    let requirements = project.join("requirements-test.txt");
-    let python = environment(&work.join("venv"), &requirements)?;
-    let bin = python.parent().context("Python lies in a folder")?;
-
-    // The development profile, as the Rust tests have it: what they share is compiled once. Old wheels go
-    // first, so that there is no doubt which one is installed.
-    let wheels = work.join("wheels");
-    if wheels.exists() {
-        std::fs::remove_dir_all(&wheels).context("cannot remove the old wheels")?;
-    }
-    step(
-        Command::new(bin.join("maturin"))
-            .args(["build", "--quiet", "--profile", "dev", "--interpreter"])
-            .arg(&python)
-            .arg("--out")
-            .arg(&wheels)
-            .current_dir(&project),
-    )?;
-    let wheel = only_wheel(&wheels)?;
-    let wheel = wheel.to_str().context("the path of the wheel is no text")?;
-    step(pip(&python).args(["--force-reinstall", "--no-deps", wheel]))?;
-
+    let python = install("venv", "requirements-test.txt")?;
     let stubs = [
         "-m",
         "mypy.stubtest",
@@ -57,6 +35,56 @@ pub fn run() -> Result<()> {
             .args(["-m", "pytest", "--quiet"])
             .current_dir(&project),
     )
+}
+
+/// Runs the tests of `ordercal.spark` on a cluster of two executors, with Spark and Java installed first.
+pub fn spark() -> Result<()> {
+    java()?;
+    let project = crate::root().join("python");
+    // In an environment of its own: where Spark is installed, the ordinary tests would run these, too.
+    let python = install("venv-spark", "requirements-spark.txt")?;
+    step(
+        Command::new(&python)
+            .args(["-m", "pytest", "--quiet", "tests/test_spark.py"])
+            .current_dir(&project),
+    )
+}
+
+/// Installs Debian's Java if there is none.
+fn java() -> Result<()> {
+    if Command::new("java").arg("-version").output().is_ok() {
+        return Ok(());
+    }
+    let package = "openjdk-17-jre-headless";
+    step(Command::new("apt-get").args(["install", "--yes", "--no-install-recommends", package]))
+        .with_context(|| format!("Spark needs Java: install the package {package}"))
+}
+
+/// The Python of an environment below `target/` that has the wheel, freshly built, and what its tests need.
+fn install(folder: &str, requirements: &str) -> Result<PathBuf> {
+    let project = crate::root().join("python");
+    let work = crate::root().join("target/python");
+    let python = environment(&work.join(folder), &project.join(requirements))?;
+    let bin = python.parent().context("Python lies in a folder")?;
+
+    // The development profile, as the Rust tests have it: what they share is compiled once. Old wheels go
+    // first, so that there is no doubt which one is installed.
+    let wheels = work.join("wheels");
+    if wheels.exists() {
+        std::fs::remove_dir_all(&wheels).context("cannot remove the old wheels")?;
+    }
+    step(
+        Command::new(bin.join("maturin"))
+            .args(["build", "--quiet", "--profile", "dev", "--interpreter"])
+            .arg(&python)
+            .arg("--out")
+            .arg(&wheels)
+            .current_dir(&project),
+    )?;
+    let wheel = only_wheel(&wheels)?;
+    let wheel = wheel.to_str().context("the path of the wheel is no text")?;
+    step(pip(&python).args(["--force-reinstall", "--no-deps", wheel]))?;
+    Ok(python)
 }
 
 /// The Python of a virtual environment with the packages of a requirements file; it is made if it is not there.
