@@ -190,12 +190,6 @@ impl Groups {
         detached(py, || self.saved.save(&path))?.map_err(file)
     }
 
-    /// Whether a file holds models of groups.
-    #[staticmethod]
-    fn is_file(path: PathBuf) -> bool {
-        SavedGroups::is_file(&path)
-    }
-
     /// Reads a file.
     #[staticmethod]
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {

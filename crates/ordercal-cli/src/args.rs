@@ -3,6 +3,7 @@
 mod compare;
 mod curve;
 mod keys;
+mod monitor;
 mod plot;
 mod read;
 
@@ -20,6 +21,7 @@ use crate::help;
 pub use compare::CompareArgs;
 pub use curve::CurveArgs;
 use keys::{method_keys, metric_keys};
+pub use monitor::MonitorArgs;
 pub use plot::{
     BinnedArgs, CountedArgs, DrawArgs, FormArg, PlotArgs, PlotCommand, ReliabilityArgs,
     SimplexArgs, TransformArgs,
@@ -40,7 +42,7 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (without parquet, arr
     version = VERSION,
     about = "Calibrate the probabilities of any multi-class classifier without changing its predictions",
     max_term_width = 80,
-    after_help = "Exit codes: 0 done, 1 a --fail-if threshold failed, 2 bad usage or input, 130, 143 or 129\nafter Ctrl-C, SIGTERM or SIGHUP. With --json an error is printed as {\"error\": ...}.\n\n\
+    after_help = "Exit codes: 0 done, 1 a --fail-if threshold failed or monitor gave an alarm, 2 bad usage or input, 130, 143 or 129\nafter Ctrl-C, SIGTERM or SIGHUP. With --json an error is printed as {\"error\": ...}.\n\n\
                   Examples:\n  ordercal demo --out demo-out\n  \
                   ordercal fit scores.npz#calib -o model.safetensors\n  \
                   ordercal evaluate scores.npz#test --model model.safetensors\n  \
@@ -68,6 +70,8 @@ pub enum Command {
     Evaluate(EvaluateArgs),
     /// Compute the metrics of several shards together
     Merge(MergeArgs),
+    /// Watch calibration over time: metrics per window, and a test with few false alarms
+    Monitor(MonitorArgs),
     /// Compare methods on one or more datasets: tables with ranks, figures, a report
     Compare(CompareArgs),
     /// Show the effect of more calibration rows, or of a stronger penalty

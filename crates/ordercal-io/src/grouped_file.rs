@@ -17,7 +17,7 @@ use crate::error::{Error, Result, clean};
 use crate::model_file::{SavedModel, assemble, from_json, open, to_json};
 
 /// The value of `format`.
-const FORMAT: &str = "ordercal-groups";
+pub(crate) const FORMAT: &str = "ordercal-groups";
 
 /// The version of the format that this code writes, and the newest it reads.
 const VERSION: u32 = 1;

@@ -319,8 +319,14 @@ pub(crate) fn open<'a>(
         path: path.to_path_buf(),
     };
     let metadata = header.metadata().clone().ok_or_else(not_a_model)?;
-    if metadata.get("format").map(String::as_str) != Some(format) {
-        return Err(not_a_model());
+    match metadata.get("format").map(String::as_str) {
+        Some(found) if found == format => {}
+        Some(crate::grouped_file::FORMAT) => {
+            return Err(Error::GroupedModels {
+                path: path.to_path_buf(),
+            });
+        }
+        _ => return Err(not_a_model()),
     }
     let get = |key: &str| {
         let missing = || damaged(format!("its header has no `{key}`"));

@@ -36,6 +36,7 @@
 //! - [`compare`]: methods fitted on calibration rows and measured on test rows.
 //! - [`curve`]: metrics against the number of calibration rows, or against a penalty.
 //! - [`grouped`]: a calibrator per group of rows, shrunk towards that of all rows.
+//! - [`monitor`]: a sequential test of whether a stream is still calibrated.
 //! - [`diagnose`]: warnings about data, fits and evaluations.
 //! - [`Watch`]: progress and cancellation.
 //! - [`Calibrator`] and [`Transform`]: traits for a method of your own; [`Method::custom`] makes a [`Method`] of it, and
@@ -65,6 +66,7 @@ mod math;
 pub mod methods;
 pub mod metrics;
 pub mod models;
+pub mod monitor;
 mod nn;
 pub mod optim;
 pub mod prelude;

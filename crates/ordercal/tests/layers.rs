@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules of the crate; each may import from those before it.
-const LAYERS: [&str; 23] = [
+const LAYERS: [&str; 24] = [
     "error",
     "rng",
     "watch",
@@ -19,6 +19,7 @@ const LAYERS: [&str; 23] = [
     "combine",
     "registry",
     "metrics",
+    "monitor",
     "decide",
     "select",
     "grouped",

@@ -488,8 +488,6 @@ def load(path: str | os.PathLike[str], *, kind: Kind | None = None) -> Calibrato
     Calibrator
         One of the method's class, fitted.
     """
-    if _native.Groups.is_file(os.fspath(path)):
-        raise OrdercalError(f"{os.fspath(path)}: this file holds models of groups; read it with ordercal.GroupedModel.load")
     model = _native.Model.load(os.fspath(path))
     if kind is not None and model.kind is not None and kind != model.kind:
         raise OrdercalError(

@@ -13,4 +13,5 @@ pub mod inspect;
 pub mod man;
 pub mod merge;
 pub mod metrics;
+pub mod monitor;
 pub mod plot;
