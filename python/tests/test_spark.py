@@ -91,8 +91,9 @@ def in_order(df: Any, column: str = "probs") -> Any:
 
 def test_apply_gives_what_arrays_give(session: SparkSession, data: dict[str, Any], model: ordercal.Calibrator) -> None:
     df = frame(session, data)
-    found = oc.apply(df, model)
-    assert found.columns == [*df.columns, "probs"]
+    stamped = df.withColumn("time", F.current_timestamp())
+    found = oc.apply(stamped, model)
+    assert found.columns == [*df.columns, "time", "probs"] and found.schema["time"] == stamped.schema["time"]
     assert np.array_equal(in_order(found), model.predict_proba(data["scores"]))
     wide = df.select("id", *(F.col("logits")[k].alias(f"logit_{k}") for k in range(3)))
     found = oc.apply(wide, model, "logit_*", "logits", name="calibrated_")
@@ -110,6 +111,8 @@ def test_evaluate_is_exact_however_rows_are_divided(session: SparkSession, data:
         assert found.state == expected and found.n == len(labels)
         for key in ("nll", "brier", "accuracy", "ece", "classwise_ece"):
             assert found[key] == pytest.approx(alone[key], rel=1e-12)
+    dated = frame(session, data, 3).withColumn("day", F.date_add(F.lit("2026-01-01"), F.col("group").cast("int")))
+    assert ("2026-01-03",) in oc.evaluate(dated, by="day")
     groups = oc.evaluate(frame(session, data, 40), by=["group"])
     assert list(groups) == [(0,), (1,), (2,), (3,)]
     for (group,), found in groups.items():
@@ -166,7 +169,6 @@ def test_a_poisoned_partition_is_named_or_left_null(
     poisoned["scores"][1234, 1] = np.nan
     df = frame(session, poisoned)
     with pytest.raises(PythonException, match=r"partition \d+: .*row \d+, column 1"):
-        oc.apply(df, model).count()
         oc.apply(df, model).select(F.sum(F.col("probs")[0])).collect()
     with pytest.raises(PythonException, match=r"partition \d+: .*row \d+, column 1"):
         oc.evaluate(df)

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Decimal32Type, Decimal64Type, Decimal128Type, Float16Type, Float32Type, Float64Type, Int8Type,
+    Date32Type, Decimal32Type, Decimal64Type, Decimal128Type, Float16Type, Float32Type, Float64Type, Int8Type,
     Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef};
@@ -131,6 +131,11 @@ pub(crate) fn values(array: &ArrayRef, place: &ColumnPlace<'_>) -> Result<(Eleme
             texts(&mut array.as_string::<i64>().iter()),
         ),
         DataType::Utf8View => (ElementType::Text, texts(&mut array.as_string_view().iter())),
+        DataType::Date32 => {
+            let days = array.as_primitive::<Date32Type>();
+            let date = |row| days.value_as_date(row).map_or(String::new(), |d| d.to_string());
+            (ElementType::Text, Values::Text((0..days.len()).map(date).collect()))
+        }
         DataType::Dictionary(..) => {
             let dictionary = array.as_any_dictionary();
             let (dtype, values) = values(dictionary.values(), place)?;
@@ -146,7 +151,7 @@ pub(crate) fn values(array: &ArrayRef, place: &ColumnPlace<'_>) -> Result<(Eleme
         other => {
             return Err(place.wrong_type(
                 &format!("{other}"),
-                "only floats, integers, booleans and text are read",
+                "only floats, integers, booleans, dates and text are read",
             ));
         }
     })

@@ -38,14 +38,15 @@ def read_groups(groups: Any, by: Iterable[str] | None = None) -> tuple[list[str]
         wanted = [f"group_{place}" for place in range(len(columns))] if by is None else list(by)
         if len(wanted) != len(columns):
             raise OrdercalError(f"there are {len(wanted)} names for {len(columns)} columns of groups")
-    texts = [_texts(column) for column in columns]
+    texts = [[group_text(value) for value in column.tolist()] for column in columns]
     return [str(name) for name in wanted], [list(key) for key in zip(*texts, strict=True)]
 
 
-def _texts(column: NDArray[Any]) -> list[str]:
-    # As the command line reads them: whole numbers have no point, booleans are numbers.
-    values = column.tolist()
-    return [str(int(value)) if isinstance(value, bool) else str(value) for value in values]
+def group_text(value: Any) -> str:
+    """A value as the library writes it: whole numbers have no point, booleans are numbers."""
+    if isinstance(value, bool) or (isinstance(value, float) and value.is_integer()):
+        return str(int(value))
+    return str(value)
 
 
 def _method(method: MethodKey | Calibrator, kind: Kind) -> Calibrator:
@@ -95,7 +96,7 @@ class GroupedModel:
         -------
         Calibrator
         """
-        return _from_model(self._native.model([str(part) for part in key]), self.kind)
+        return _from_model(self._native.model([group_text(part) for part in key]), self.kind)
 
     def _apply(self, scores: Any, groups: Any, to: str, dtype: Any) -> NDArray[Any]:
         array, columns = read_scores(scores, self.kind)

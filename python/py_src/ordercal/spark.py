@@ -17,13 +17,14 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import BinaryType, IntegralType, StringType, StructField, StructType
 from pyspark.taskcontext import TaskContext
 
 from . import _native
 from ._arrow import score_columns
 from ._calibrator import Calibrator, calibrator
 from ._errors import OrdercalError
-from ._groups import FOLDS, MIN_ROWS, SEED, GroupedModel
+from ._groups import FOLDS, MIN_ROWS, SEED, GroupedModel, group_text
 from ._inputs import read_labels
 from ._metrics import Evaluation, MetricState
 from ._types import Kind, MethodKey
@@ -121,10 +122,12 @@ def apply(
     how: dict[str, Any] = {"output": output, "name": name, "classes": classes, "errors": errors}
     columns = score_columns(scores) or None
     shared = _Shared(df, model)
-    empty = to_arrow_schema(df.schema).empty_table().to_batches() or [
-        pa.RecordBatch.from_pylist([], schema=to_arrow_schema(df.schema))
-    ]
-    schema = from_arrow_schema(model.apply_arrow(empty[0], columns, **how).schema)
+    given = to_arrow_schema(df.schema, timezone="UTC")
+    # What the result's columns are, an empty batch tells; those that are carried through stay what they are to Spark.
+    found = model.apply_arrow(pa.RecordBatch.from_pylist([], schema=given), columns, **how).schema
+    carried = {field.name for field in given if field == found.field(field.name)}
+    new = from_arrow_schema(pa.schema([field for field in found if field.name not in carried]))
+    schema = StructType([df.schema[name] if name in carried else new[name] for name in found.names])
 
     def run(batches: Batches) -> Batches:
         partition = _partition()
@@ -223,14 +226,13 @@ def _states(
     form: tuple[int, int, bool],
 ) -> DataFrame:
     """A data frame of few rows: the values of a group, and the bytes of a state."""
-    by_fields = [field for field in df.schema.fields if field.name in groups]
-    by_fields.sort(key=lambda field: groups.index(field.name))
-    missing = [name for name in groups if name not in df.columns]
-    if missing:
-        raise OrdercalError(f"there is no column `{missing[0]}`; the columns are {', '.join(df.columns)}")
-    from pyspark.sql.types import BinaryType, StructField, StructType
-
-    schema = StructType([*by_fields, StructField("state", BinaryType())])
+    for name in groups:
+        if name not in df.columns:
+            raise OrdercalError(f"there is no column `{name}`; the columns are {', '.join(df.columns)}")
+        if not isinstance(df.schema[name].dataType, (IntegralType, StringType)):
+            # Dates, times and the like are told apart by what they look like.
+            df = df.withColumn(name, F.col(name).cast("string"))
+    schema = StructType([*(df.schema[name] for name in groups), StructField("state", BinaryType())])
     arrow = to_arrow_schema(schema)
 
     def batch(found: dict[tuple[Any, ...], MetricState]) -> pa.RecordBatch:
@@ -449,7 +451,7 @@ def fit_groups(
         key = tuple(part.as_py() for part in key)
         if any(part is None for part in key):
             raise OrdercalError(f"the group {key} has a missing value: fill it in, or leave its rows out")
-        row: dict[str, Any] = {"key": [_text(part) for part in key], "rows": len(table), "weight": 0.0}
+        row: dict[str, Any] = {"key": [group_text(part) for part in key], "rows": len(table), "weight": 0.0}
         if len(table) >= max(min_rows, folds):
             row.update(_fit_one(shared.get(), how, table, key))
         return pa.Table.from_pylist([row], schema=_PART)
@@ -494,10 +496,6 @@ _PART = pa.schema(
         ("own", pa.binary()),
     ]
 )
-
-
-def _text(part: Any) -> str:
-    return str(int(part)) if isinstance(part, bool) else str(part)
 
 
 def groups_table(session: Any, model: GroupedModel) -> DataFrame:
