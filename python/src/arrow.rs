@@ -312,7 +312,9 @@ fn groups(
             let updated = if members.len() == rows.len() {
                 group.state.update(&Predictions::from(&data))
             } else {
-                group.state.update(&Predictions::from(&data.select(&members)))
+                group
+                    .state
+                    .update(&Predictions::from(&data.select(&members)))
             };
             updated.map_err(|e| rows.locate(e).to_string())?;
         }

@@ -82,10 +82,14 @@ fn one(batch: RecordBatch) -> Batches {
 
 /// A batch from the two capsules of a struct array.
 fn batch(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>) -> PyResult<RecordBatch> {
-    let schema = schema.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
+    let schema = schema
+        .pointer_checked(Some(SCHEMA))?
+        .cast::<FFI_ArrowSchema>();
     // SAFETY: a capsule of this name holds a schema, which lives as long as the capsule.
     let schema = Schema::try_from(unsafe { schema.as_ref() });
-    let schema = schema.map_err(|_| wrong_type("an array of structs is needed, one field per column".to_owned()))?;
+    let schema = schema.map_err(|_| {
+        wrong_type("an array of structs is needed, one field per column".to_owned())
+    })?;
     let array = array.pointer_checked(Some(ARRAY))?.cast::<FFI_ArrowArray>();
     let dtype = DataType::Struct(schema.fields().clone());
     // SAFETY: a capsule of this name holds an array, which is moved out of it: its release is cleared. The schema is

@@ -35,11 +35,14 @@ pub fn run(args: &Args) -> Result<()> {
     println!("| stream | \u{3b1} | alarms | median delay, windows | 90 % of delays within |");
     println!("|---|---|---|---|---|");
     for alpha in [0.01, 0.05, 0.2] {
-        let alarms = (0..args.streams).into_par_iter().filter_map(|stream| {
-            alarm(args, alpha, args.windows, 1.0, stream as u64)
-        });
+        let alarms = (0..args.streams)
+            .into_par_iter()
+            .filter_map(|stream| alarm(args, alpha, args.windows, 1.0, stream as u64));
         let alarms = alarms.count();
-        println!("| calibrated, {} windows | {alpha} | {alarms} of {} | | |", args.windows, args.streams);
+        println!(
+            "| calibrated, {} windows | {alpha} | {alarms} of {} | | |",
+            args.windows, args.streams
+        );
     }
     let streams = (args.streams / 4).max(1);
     for factor in FACTORS {
@@ -86,7 +89,9 @@ fn made(args: &Args, rng: &mut Rng, factor: f64) -> Result<MetricState> {
             let sum: f64 = exps.iter().sum();
             exps.into_iter().map(move |e| e / sum)
         };
-        softmax(1.0).zip(row.iter_mut()).for_each(|(p, cell)| *cell = p);
+        softmax(1.0)
+            .zip(row.iter_mut())
+            .for_each(|(p, cell)| *cell = p);
         let mut left = rng.uniform();
         let label = softmax(factor).position(|p| {
             left -= p;

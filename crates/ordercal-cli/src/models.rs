@@ -54,7 +54,9 @@ impl AnyModel {
             Self::Groups(saved) => {
                 let by = &ids[ids.len() - saved.by.len()..];
                 let key = |row| by.iter().map(|ids| ids.text(row)).collect();
-                saved.model.apply(scores, &RowGroups::new(scores.rows(), key), kind)
+                saved
+                    .model
+                    .apply(scores, &RowGroups::new(scores.rows(), key), kind)
             }
         }
     }

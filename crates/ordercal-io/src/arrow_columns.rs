@@ -4,8 +4,9 @@ use std::path::Path;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Date32Type, Decimal32Type, Decimal64Type, Decimal128Type, Float16Type, Float32Type, Float64Type, Int8Type,
-    Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Date32Type, Decimal32Type, Decimal64Type, Decimal128Type, Float16Type, Float32Type,
+    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
+    UInt64Type,
 };
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
@@ -133,8 +134,14 @@ pub(crate) fn values(array: &ArrayRef, place: &ColumnPlace<'_>) -> Result<(Eleme
         DataType::Utf8View => (ElementType::Text, texts(&mut array.as_string_view().iter())),
         DataType::Date32 => {
             let days = array.as_primitive::<Date32Type>();
-            let date = |row| days.value_as_date(row).map_or(String::new(), |d| d.to_string());
-            (ElementType::Text, Values::Text((0..days.len()).map(date).collect()))
+            let date = |row| {
+                days.value_as_date(row)
+                    .map_or(String::new(), |d| d.to_string())
+            };
+            (
+                ElementType::Text,
+                Values::Text((0..days.len()).map(date).collect()),
+            )
         }
         DataType::Dictionary(..) => {
             let dictionary = array.as_any_dictionary();
@@ -255,7 +262,10 @@ pub(crate) fn flat_or_nan(array: &ArrayRef, place: &ColumnPlace<'_>) -> Result<A
         Some(nulls) if nulls.is_null(row) => nan,
         _ => row,
     });
-    Ok(AnyArray::vector(float_type(dtype), values.gather(positions)))
+    Ok(AnyArray::vector(
+        float_type(dtype),
+        values.gather(positions),
+    ))
 }
 
 /// Floats with NaN behind them, and its position.

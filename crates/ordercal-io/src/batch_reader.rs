@@ -17,7 +17,7 @@ use crate::error::{Error, Result, clean};
 use crate::ids::IdValues;
 use crate::labels::{LabelDecoder, to_f64};
 use crate::list_column::ListColumn;
-use crate::reader::{ReadOptions};
+use crate::reader::ReadOptions;
 use crate::row_chunk::{RowChunk, ScoreMatrix};
 use crate::row_source::both_classes;
 

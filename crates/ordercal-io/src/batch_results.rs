@@ -170,7 +170,8 @@ impl BatchResults {
         let primitive = |values: Vec<T::Native>, nulls| -> ArrayRef {
             Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::from(values), nulls))
         };
-        let flat = |results: Array2<T::Native>| primitive(results.into_raw_vec_and_offset().0, None);
+        let flat =
+            |results: Array2<T::Native>| primitive(results.into_raw_vec_and_offset().0, None);
         let new: Vec<ArrayRef> = match &self.layout {
             Layout::Wide => (0..classes)
                 .map(|k| primitive(results.column(k).to_vec(), nulls.clone()))

@@ -308,11 +308,7 @@ impl RowSource for BatchSource {
 }
 
 /// A column of lists, all of the same length, as a matrix. The length is `expected`, or that of the first list.
-fn list(
-    array: &ArrayRef,
-    place: &ColumnPlace<'_>,
-    expected: Option<usize>,
-) -> Result<AnyArray> {
+fn list(array: &ArrayRef, place: &ColumnPlace<'_>, expected: Option<usize>) -> Result<AnyArray> {
     let (child, width) = list_values(array, place, expected)?;
     let (dtype, values) = values(&child, place)?;
     Ok(AnyArray {

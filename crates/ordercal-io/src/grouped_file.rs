@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use ::safetensors::SafeTensors;
-use ordercal::grouped::{FittedGroups, GroupFit, GroupKey, GroupMap, GroupedModel, GroupsReport};
 use ordercal::Fitted;
+use ordercal::grouped::{FittedGroups, GroupFit, GroupKey, GroupMap, GroupedModel, GroupsReport};
 use serde::{Deserialize, Serialize};
 
 use crate::atomic::write_atomically;

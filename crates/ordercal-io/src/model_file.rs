@@ -278,7 +278,9 @@ pub(crate) fn assemble(
     metadata: impl IntoIterator<Item = (&'static str, String)>,
     tensors: impl IntoIterator<Item = (String, &'static str, usize, Vec<u8>)>,
 ) -> Vec<u8> {
-    let metadata = metadata.into_iter().map(|(key, value)| (key.to_owned(), value.into()));
+    let metadata = metadata
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value.into()));
     let mut metadata: Map<String, Value> = metadata.collect();
     metadata.insert("checksum".to_owned(), "0".repeat(DIGITS).into());
     let mut header = Map::new();

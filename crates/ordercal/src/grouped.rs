@@ -222,7 +222,10 @@ impl GroupedModel {
 }
 
 /// The longest prefix of a key that is there.
-fn ancestor<'a>(models: &'a BTreeMap<GroupKey, Model>, key: &[String]) -> Option<(usize, &'a Model)> {
+fn ancestor<'a>(
+    models: &'a BTreeMap<GroupKey, Model>,
+    key: &[String],
+) -> Option<(usize, &'a Model)> {
     let mut lengths = (1..=key.len()).rev();
     lengths.find_map(|length| Some((length, models.get(&key[..length])?)))
 }
@@ -402,8 +405,8 @@ impl GroupFit {
                 .collect::<Result<Vec<Held>>>()?;
             let chosen = choose(data, &held);
             shrinkage.push(chosen);
-            let report = |key: &GroupKey, rows: &[usize], weight, after: &[f64], fallback| {
-                GroupReport {
+            let report =
+                |key: &GroupKey, rows: &[usize], weight, after: &[f64], fallback| GroupReport {
                     key: key.clone(),
                     rows: rows.len(),
                     weight,
@@ -411,8 +414,7 @@ impl GroupFit {
                     nll_parent: mean_of(data, rows, &parent_nlls),
                     nll_after: mean_of(data, rows, after),
                     fallback,
-                }
-            };
+                };
             let mut after = parent_nlls.clone();
             let mut next = BTreeMap::new();
             for group in held {
@@ -430,7 +432,11 @@ impl GroupFit {
                 }
                 let kept = |fold: usize| match fold {
                     _ if fold == self.folds => group.rows.len(),
-                    _ => group.rows.iter().filter(|&&r| folds.fold_of(r) != fold).count(),
+                    _ => group
+                        .rows
+                        .iter()
+                        .filter(|&&r| folds.fold_of(r) != fold)
+                        .count(),
                 };
                 let models = group.own.iter().zip(parents).enumerate();
                 let models = models.map(|(fold, (own, parent))| match own {
@@ -503,7 +509,9 @@ impl GroupFit {
             let large = parts.values().filter(|part| large(part));
             large.map(|part| part.totals[candidate]).sum()
         };
-        let tried: Vec<Option<f64>> = std::iter::once(None).chain(candidates().map(Some)).collect();
+        let tried: Vec<Option<f64>> = std::iter::once(None)
+            .chain(candidates().map(Some))
+            .collect();
         let best = (1..tried.len()).fold(0, |best, other| match sum(other) < sum(best) {
             true => other,
             false => best,
@@ -601,7 +609,9 @@ impl GroupFit {
         }
         let logs = parent.apply::<f64>(rows.scores(), ScoreKind::LogProbs)?;
         let scores = Scores::new(ScoreKind::LogProbs, logs.view())?;
-        let fitted = self.group_method.fit_watched(&rows.with_scores(scores)?, &Unwatched)?;
+        let fitted = self
+            .group_method
+            .fit_watched(&rows.with_scores(scores)?, &Unwatched)?;
         Ok(Some(fitted.model))
     }
 }
@@ -612,7 +622,9 @@ fn held_out(models: &[Model], data: &Dataset<'_>, folds: &Folds) -> Vec<f64> {
     for (fold, model) in models.iter().take(folds.count()).enumerate() {
         let rows = folds.held_out(fold);
         let found = apply::row_nlls(model, &data.select(&rows));
-        rows.iter().zip(found).for_each(|(&row, nll)| nlls[row] = nll);
+        rows.iter()
+            .zip(found)
+            .for_each(|(&row, nll)| nlls[row] = nll);
     }
     nlls
 }

@@ -137,7 +137,11 @@ impl Monitor {
                 test.push(&window.reliability(target)?)?;
             }
             // Half for the predicted class; the other half is divided among the classes.
-            let share = if place == 0 { 0.5 } else { 0.5 / self.classes as f64 };
+            let share = if place == 0 {
+                0.5
+            } else {
+                0.5 / self.classes as f64
+            };
             if test.highest >= -(self.alpha * share).ln() && self.alarm.is_none() {
                 self.alarm = Some(Alarm {
                     window: self.windows,
@@ -234,7 +238,9 @@ mod tests {
                 let sum: f64 = exps.iter().sum();
                 exps.into_iter().map(move |e| e / sum)
             };
-            softmax(1.0).zip(row.iter_mut()).for_each(|(p, cell)| *cell = p);
+            softmax(1.0)
+                .zip(row.iter_mut())
+                .for_each(|(p, cell)| *cell = p);
             let mut left = rng.uniform();
             let label = softmax(factor).position(|p| {
                 left -= p;
@@ -284,7 +290,9 @@ mod tests {
             for bet in 0..BETS {
                 let share = 1.0 / ((begin + 1) * (begin + 2)) as f64 / BETS as f64;
                 let shift = shift(bet);
-                let bins = windows[begin..].iter().flat_map(|w| w.reliability(Target::TopLabel).unwrap().bins);
+                let bins = windows[begin..]
+                    .iter()
+                    .flat_map(|w| w.reliability(Target::TopLabel).unwrap().bins);
                 let ratios = bins.filter_map(|bin| {
                     let filled = bin.filled?;
                     let (n, c) = (bin.count as f64, filled.confidence);

@@ -50,7 +50,9 @@ impl Made {
 
 fn nll(probs: &Array2<f64>, labels: &[u32]) -> f64 {
     let rows = labels.iter().enumerate();
-    let sum: f64 = rows.map(|(row, &label)| -probs[[row, label as usize]].ln()).sum();
+    let sum: f64 = rows
+        .map(|(row, &label)| -probs[[row, label as usize]].ln())
+        .sum();
     sum / labels.len() as f64
 }
 
@@ -65,13 +67,17 @@ fn shrunk_groups_beat_one_model_and_separate_models() {
     let factors: Vec<f64> = (0..60).map(|_| 2.0 * (0.25 * rng.normal()).exp()).collect();
     let calib = made(&[80; 60], &factors, 1);
     let test = made(&[600; 60], &factors, 2);
-    let fitted = ts().fit(&calib.data(), &calib.groups(), &Unwatched).unwrap();
+    let fitted = ts()
+        .fit(&calib.data(), &calib.groups(), &Unwatched)
+        .unwrap();
     let [Some(m)] = fitted.report.shrinkage[..] else {
         panic!("{:?}", fitted.report.shrinkage);
     };
     assert!(m > 0.0, "{m}");
     let held = test.data();
-    let shrunk = fitted.model.apply(held.scores(), &test.groups(), ScoreKind::Probs);
+    let shrunk = fitted
+        .model
+        .apply(held.scores(), &test.groups(), ScoreKind::Probs);
     let shrunk = nll(&shrunk.unwrap(), &test.labels);
     let pooled = fitted.model.pooled().apply(held.scores(), ScoreKind::Probs);
     let pooled = nll(&pooled.unwrap(), &test.labels);
@@ -79,9 +85,15 @@ fn shrunk_groups_beat_one_model_and_separate_models() {
     let calib_data = calib.data();
     for group in 0..60 {
         let of = |made: &Made| -> Vec<usize> {
-            (0..made.group.len()).filter(|&r| made.group[r] == group).collect()
+            (0..made.group.len())
+                .filter(|&r| made.group[r] == group)
+                .collect()
         };
-        let own: Model = Method::from_key("ts").unwrap().fit(&calib_data.select(&of(&calib))).unwrap().model;
+        let own: Model = Method::from_key("ts")
+            .unwrap()
+            .fit(&calib_data.select(&of(&calib)))
+            .unwrap()
+            .model;
         let part = held.select(&of(&test));
         let probs = own.apply(part.scores(), ScoreKind::Probs).unwrap();
         separate += nll(&probs, part.labels()) / 60.0;
@@ -95,14 +107,28 @@ fn shrunk_groups_beat_one_model_and_separate_models() {
 #[test]
 fn equal_groups_share_one_model_and_different_ones_do_not() {
     let equal = made(&[200; 20], &[2.0; 20], 3);
-    let fitted = ts().fit(&equal.data(), &equal.groups(), &Unwatched).unwrap();
+    let fitted = ts()
+        .fit(&equal.data(), &equal.groups(), &Unwatched)
+        .unwrap();
     let weights = fitted.report.groups.iter().map(|g| g.weight);
-    assert!(weights.fold(0.0, f64::max) < 0.5, "{:?}", fitted.report.shrinkage);
-    let factors: Vec<f64> = (0..20).map(|g| if g % 2 == 0 { 1.0 } else { 4.0 }).collect();
+    assert!(
+        weights.fold(0.0, f64::max) < 0.5,
+        "{:?}",
+        fitted.report.shrinkage
+    );
+    let factors: Vec<f64> = (0..20)
+        .map(|g| if g % 2 == 0 { 1.0 } else { 4.0 })
+        .collect();
     let different = made(&[200; 20], &factors, 4);
-    let fitted = ts().fit(&different.data(), &different.groups(), &Unwatched).unwrap();
+    let fitted = ts()
+        .fit(&different.data(), &different.groups(), &Unwatched)
+        .unwrap();
     let weights = fitted.report.groups.iter().map(|g| g.weight);
-    assert!(weights.fold(1.0, f64::min) > 0.8, "{:?}", fitted.report.shrinkage);
+    assert!(
+        weights.fold(1.0, f64::min) > 0.8,
+        "{:?}",
+        fitted.report.shrinkage
+    );
 }
 
 #[test]
@@ -133,10 +159,15 @@ fn small_groups_use_the_map_of_their_parent_or_of_all_rows() {
     assert_eq!(model(&["never seen"]), *fitted.model.pooled());
     // Rows of different groups in one call get what each group alone gives, in the order of the rows.
     let scores = data.data().scores().clone();
-    let all = fitted.model.apply::<f64>(&scores, &groups, ScoreKind::Probs).unwrap();
+    let all = fitted
+        .model
+        .apply::<f64>(&scores, &groups, ScoreKind::Probs)
+        .unwrap();
     for row in [0, 500, 810, 900, 1225] {
         let own = fitted.model.model(groups.key(row));
-        let alone = own.apply::<f64>(&scores.select(&[row]), ScoreKind::Probs).unwrap();
+        let alone = own
+            .apply::<f64>(&scores.select(&[row]), ScoreKind::Probs)
+            .unwrap();
         assert_eq!(all.row(row), alone.row(0));
     }
     assert!(fitted.model.order_preserving());
@@ -165,7 +196,9 @@ fn groups_that_were_fitted_one_by_one_are_weighed_together() {
     let whole = how.fit(&data, &groups, &Unwatched).unwrap();
     let pooled = how.method.fit(&data).unwrap();
     let parts = (0..30).map(|group| {
-        let rows: Vec<usize> = (0..made.group.len()).filter(|&r| made.group[r] == group).collect();
+        let rows: Vec<usize> = (0..made.group.len())
+            .filter(|&r| made.group[r] == group)
+            .collect();
         let part = how.fit_part(&pooled.model, &data.select(&rows)).unwrap();
         (vec![group.to_string()], part)
     });
@@ -174,7 +207,12 @@ fn groups_that_were_fitted_one_by_one_are_weighed_together() {
     for (key, map) in whole.model.maps() {
         let other = &joined.model.maps()[key];
         assert_eq!(map.own, other.own);
-        assert!((map.weight - other.weight).abs() < 0.1, "{} {}", map.weight, other.weight);
+        assert!(
+            (map.weight - other.weight).abs() < 0.1,
+            "{} {}",
+            map.weight,
+            other.weight
+        );
     }
     assert!((joined.report.nll_after - whole.report.nll_after).abs() < 0.01);
     assert!(joined.report.nll_after < joined.report.nll_pooled - 0.01);

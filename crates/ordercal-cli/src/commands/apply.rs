@@ -16,7 +16,10 @@ pub fn run(args: &ApplyArgs, printer: Printer) -> Result<Exit> {
     let model = AnyModel::load(&args.model)?;
     let saved = model.pooled();
     // The columns of the groups come last, and once.
-    let others = args.id_columns.iter().filter(|name| !model.by().contains(name));
+    let others = args
+        .id_columns
+        .iter()
+        .filter(|name| !model.by().contains(name));
     let ids: Vec<String> = others.chain(model.by()).cloned().collect();
     let input = DataInput::resolve(&args.data, "test")?.with_ids(&ids);
     input.check_format(Some(&args.output))?;
@@ -52,11 +55,15 @@ pub fn run(args: &ApplyArgs, printer: Printer) -> Result<Exit> {
         writer.set_ids(chunk.ids.clone());
         match dtype {
             OutputType::F32 => {
-                let calibrated = model.apply::<f32>(&scores, &chunk.ids, kind).map_err(locate)?;
+                let calibrated = model
+                    .apply::<f32>(&scores, &chunk.ids, kind)
+                    .map_err(locate)?;
                 writer.write_f32(calibrated.view())?;
             }
             OutputType::F64 => {
-                let calibrated = model.apply::<f64>(&scores, &chunk.ids, kind).map_err(locate)?;
+                let calibrated = model
+                    .apply::<f64>(&scores, &chunk.ids, kind)
+                    .map_err(locate)?;
                 writer.write_f64(calibrated.view())?;
             }
         }

@@ -73,7 +73,11 @@ pub fn run(
 }
 
 fn explain(report: &GroupsReport, rows: usize, printer: Printer) {
-    let own = report.groups.iter().filter(|g| g.fallback.is_none()).count();
+    let own = report
+        .groups
+        .iter()
+        .filter(|g| g.fallback.is_none())
+        .count();
     printer.remark(format_args!(
         "{rows} rows in {} groups, {own} of them with a map of their own",
         report.groups.len()
@@ -97,7 +101,14 @@ fn explain(report: &GroupsReport, rows: usize, printer: Printer) {
             format!("{:.4}", group.nll_after),
         ]
     };
-    let header = ["group", "rows", "own map\u{2019}s weight", "NLL before", "parent\u{2019}s", "after"];
+    let header = [
+        "group",
+        "rows",
+        "own map\u{2019}s weight",
+        "NLL before",
+        "parent\u{2019}s",
+        "after",
+    ];
     let lines = report.groups.iter().take(SHOWN).map(line).collect();
     printer.result(printer::table(header.map(str::to_owned).to_vec(), lines));
     if report.groups.len() > SHOWN {

@@ -32,7 +32,11 @@ const ALL: &str = "all rows";
 /// Runs the command.
 pub fn run(args: &MonitorArgs, printer: Printer) -> Result<Exit> {
     for output in [&args.output, &args.prometheus].into_iter().flatten() {
-        let others = args.inputs.iter().chain(&args.model).map(|path| path.as_path());
+        let others = args
+            .inputs
+            .iter()
+            .chain(&args.model)
+            .map(|path| path.as_path());
         check_distinct(output, others)?;
     }
     if let Some(path) = &args.output {
@@ -44,7 +48,9 @@ pub fn run(args: &MonitorArgs, printer: Printer) -> Result<Exit> {
     };
     // The segments share the chance of a false alarm.
     let alpha = args.alpha / segments.len().max(1) as f64;
-    let watched = segments.into_iter().map(|(name, windows)| Segment::watch(name, windows, alpha));
+    let watched = segments
+        .into_iter()
+        .map(|(name, windows)| Segment::watch(name, windows, alpha));
     let watched = watched.collect::<Result<Vec<Segment>>>()?;
     let alarms = watched.iter().any(|segment| segment.alarm().is_some());
     if let Some(path) = &args.output {
@@ -65,7 +71,11 @@ pub fn run(args: &MonitorArgs, printer: Printer) -> Result<Exit> {
     for segment in &watched {
         segment.print(printer, args.alpha);
     }
-    Ok(if alarms { Exit::ThresholdFailed } else { Exit::Done })
+    Ok(if alarms {
+        Exit::ThresholdFailed
+    } else {
+        Exit::Done
+    })
 }
 
 /// Whether a figure is written as pixels.
@@ -73,7 +83,10 @@ fn is_png(path: &Path) -> Result<bool> {
     match path.extension().and_then(|ending| ending.to_str()) {
         Some("png") => Ok(true),
         Some("svg") => Ok(false),
-        _ => bail!("{}: a figure is written as .svg or .png: use one of these endings", path.display()),
+        _ => bail!(
+            "{}: a figure is written as .svg or .png: use one of these endings",
+            path.display()
+        ),
     }
 }
 
@@ -106,7 +119,10 @@ impl WindowKey {
 
 fn from_table(args: &MonitorArgs, by: &str) -> Result<BTreeMap<String, Windows>> {
     let [path] = &args.inputs[..] else {
-        bail!("--by is for one file with a column of windows, and {} were given", args.inputs.len());
+        bail!(
+            "--by is for one file with a column of windows, and {} were given",
+            args.inputs.len()
+        );
     };
     let model = args.model.as_deref().map(AnyModel::load).transpose()?;
     let mut ids: Vec<String> = vec![by.to_owned()];
@@ -130,7 +146,10 @@ fn from_table(args: &MonitorArgs, by: &str) -> Result<BTreeMap<String, Windows>>
         let data = chunk.dataset()?;
         let mut rows: BTreeMap<(String, WindowKey), Vec<usize>> = BTreeMap::new();
         for row in 0..chunk.len() {
-            let segment = args.segment.as_ref().map_or(ALL.to_owned(), |_| chunk.ids[1].text(row));
+            let segment = args
+                .segment
+                .as_ref()
+                .map_or(ALL.to_owned(), |_| chunk.ids[1].text(row));
             let key = (segment, WindowKey::of(&chunk.ids[0], row));
             rows.entry(key).or_default().push(row);
         }
@@ -213,7 +232,8 @@ impl Segment {
     fn to_json(&self) -> Value {
         let windows = self.windows.iter().map(|window| {
             let metrics = window.metrics.iter();
-            let values: BTreeMap<&str, f64> = metrics.clone().map(|(m, v, _)| (m.key(), *v)).collect();
+            let values: BTreeMap<&str, f64> =
+                metrics.clone().map(|(m, v, _)| (m.key(), *v)).collect();
             let intervals = metrics.filter_map(|(m, _, i)| Some((m.key(), (*i)?)));
             json!({
                 "window": window.name,
@@ -240,10 +260,15 @@ impl Segment {
         header.push("p-value".to_owned());
         let lines = self.windows.iter().enumerate().map(|(place, window)| {
             let mut line = vec![window.name.clone(), window.rows.to_string()];
-            line.extend(window.metrics.iter().map(|(_, value, interval)| match interval {
-                Some([low, high]) => format!("{value:.4} ({low:.3}\u{2013}{high:.3})"),
-                None => format!("{value:.4}"),
-            }));
+            line.extend(
+                window
+                    .metrics
+                    .iter()
+                    .map(|(_, value, interval)| match interval {
+                        Some([low, high]) => format!("{value:.4} ({low:.3}\u{2013}{high:.3})"),
+                        None => format!("{value:.4}"),
+                    }),
+            );
             let here = self.alarm().is_some_and(|alarm| alarm.window == place);
             let mark = if here { " alarm" } else { "" };
             line.push(format!("{:.2e}{mark}", window.verdict.p_value.min(1.0)));
@@ -278,28 +303,33 @@ fn figure(segments: &[Segment], args: &MonitorArgs) -> LineFigure {
         .flat_map(|segment| segment.windows.iter().map(|w| w.name.as_str()))
         .collect();
     let longest = segments.iter().max_by_key(|segment| segment.windows.len());
-    let ticks: Vec<&str> = longest.map_or(Vec::new(), |s| s.windows.iter().map(|w| w.name.as_str()).collect());
+    let ticks: Vec<&str> = longest.map_or(Vec::new(), |s| {
+        s.windows.iter().map(|w| w.name.as_str()).collect()
+    });
     let step = ticks.len().div_ceil(4).max(1);
     let series = |value: &dyn Fn(&Window) -> (f64, f64, f64)| -> Vec<LineSeries> {
-        let lines = segments.iter().enumerate().map(|(slot, segment)| LineSeries {
-            name: segment.name.clone(),
-            slot,
-            points: segment
-                .windows
-                .iter()
-                .enumerate()
-                .map(|(x, window)| {
-                    let (y, low, high) = value(window);
-                    LinePoint {
-                        x: x as f64,
-                        y,
-                        low,
-                        high,
-                        repetitions: 1,
-                    }
-                })
-                .collect(),
-        });
+        let lines = segments
+            .iter()
+            .enumerate()
+            .map(|(slot, segment)| LineSeries {
+                name: segment.name.clone(),
+                slot,
+                points: segment
+                    .windows
+                    .iter()
+                    .enumerate()
+                    .map(|(x, window)| {
+                        let (y, low, high) = value(window);
+                        LinePoint {
+                            x: x as f64,
+                            y,
+                            low,
+                            high,
+                            repetitions: 1,
+                        }
+                    })
+                    .collect(),
+            });
         lines.collect()
     };
     let metric = |place: usize| LinePanel {
@@ -341,9 +371,14 @@ fn figure(segments: &[Segment], args: &MonitorArgs) -> LineFigure {
 fn prometheus(segments: &[Segment]) -> String {
     let mut text = String::new();
     let mut family = |name: &str, help: &str, value: &dyn Fn(&Window) -> f64| {
-        let _ = writeln!(text, "# HELP ordercal_{name} {help}\n# TYPE ordercal_{name} gauge");
+        let _ = writeln!(
+            text,
+            "# HELP ordercal_{name} {help}\n# TYPE ordercal_{name} gauge"
+        );
         for segment in segments {
-            let Some(last) = segment.windows.last() else { continue };
+            let Some(last) = segment.windows.last() else {
+                continue;
+            };
             let (segment, window) = (escape(&segment.name), escape(&last.name));
             let _ = writeln!(
                 text,
@@ -354,18 +389,26 @@ fn prometheus(segments: &[Segment]) -> String {
     };
     family("rows", "Rows in the window.", &|w| w.rows as f64);
     for (place, metric) in METRICS.iter().enumerate() {
-        family(metric.key(), "A metric of the window.", &|w| w.metrics[place].1);
+        family(metric.key(), "A metric of the window.", &|w| {
+            w.metrics[place].1
+        });
     }
-    family("p_value", "Anytime-valid p-value of the test of calibration.", &|w| {
-        w.verdict.p_value.min(1.0)
+    family(
+        "p_value",
+        "Anytime-valid p-value of the test of calibration.",
+        &|w| w.verdict.p_value.min(1.0),
+    );
+    family("alarm", "1 after an alarm.", &|w| {
+        f64::from(u8::from(w.verdict.alarm.is_some()))
     });
-    family("alarm", "1 after an alarm.", &|w| f64::from(u8::from(w.verdict.alarm.is_some())));
     text
 }
 
 /// A label's value, as Prometheus wants it quoted.
 fn escape(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    text.replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
 }
 
 #[cfg(test)]
