@@ -4,10 +4,13 @@
 //! while anything is computed.
 
 mod arrays;
+mod arrow;
+mod capsules;
 mod compare;
 mod decide;
 mod errors;
 mod fit;
+mod groups;
 mod metrics;
 mod model;
 mod order;
@@ -28,11 +31,17 @@ mod _native {
     #[pymodule_export]
     use super::arrays::match_class_names;
     #[pymodule_export]
+    use super::arrow::{apply_arrow, update_arrow};
+    #[pymodule_export]
+    use super::capsules::{ArrowBatch, ArrowStream};
+    #[pymodule_export]
     use super::compare::{compare, comparison_defaults};
     #[pymodule_export]
     use super::decide::{Sets, decompose, threshold};
     #[pymodule_export]
     use super::fit::fit;
+    #[pymodule_export]
+    use super::groups::{Groups, fit_group, fit_groups, join_groups};
     #[pymodule_export]
     use super::methods::{brief, defaults, estimate, keys, promises_order, python_class};
     #[pymodule_export]

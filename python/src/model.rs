@@ -36,6 +36,11 @@ impl Model {
         }
     }
 
+    /// The model with what its file says.
+    pub fn saved(&self) -> &SavedModel {
+        &self.saved
+    }
+
     fn read(saved: SavedModel) -> Self {
         Self {
             saved,
@@ -95,7 +100,7 @@ impl Model {
 
     /// Reads the bytes of a model file.
     #[staticmethod]
-    fn from_bytes(bytes: &[u8]) -> PyResult<Self> {
+    pub fn from_bytes(bytes: &[u8]) -> PyResult<Self> {
         let saved = SavedModel::from_bytes(bytes, Path::new("<bytes>")).map_err(file)?;
         Ok(Self::read(saved))
     }

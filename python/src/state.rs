@@ -19,7 +19,8 @@ pub struct State {
 }
 
 impl State {
-    fn with(state: MetricState) -> Self {
+    /// A state with these sums.
+    pub fn with(state: MetricState) -> Self {
         Self {
             state: Mutex::new(state),
         }
@@ -29,6 +30,21 @@ impl State {
     fn lock(&self) -> MutexGuard<'_, MetricState> {
         // An update fails before it changes anything, so what a panic left is whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A state of no rows that reads them in the same way. Only without the interpreter.
+    pub fn empty(&self) -> ordercal::Result<MetricState> {
+        let state = self.lock();
+        let empty = MetricState::new(state.classes(), state.options().clone())?;
+        if state.has_marginal() {
+            return empty.with_marginal();
+        }
+        Ok(empty)
+    }
+
+    /// Takes in the rows of a state. Only without the interpreter.
+    pub fn take_in(&self, rows: &MetricState) -> ordercal::Result<()> {
+        self.lock().merge(rows)
     }
 
     fn copy(&self, py: Python<'_>) -> MetricState {

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import numpy as np
+import ordercal
 import pytest
 from conftest import ROOT
 
@@ -56,3 +58,35 @@ def test_multiple_choice() -> None:
         before, after = found[f"{what} as they are"], found[key]
         assert after["accuracy"] == before["accuracy"]
         assert after["nll"] < 0.9 * before["nll"] and after["ece"] < 0.4 * before["ece"], (what, before, after)
+
+
+def example(name: str) -> dict[str, Any]:
+    return runpy.run_path(str(ROOT / "python" / "examples" / name))
+
+
+def test_polars() -> None:
+    pytest.importorskip("polars")
+    found = example("with_polars.py")["run"]()
+    assert 0 < len(found) < 1000 and found["confidence"].min() > 0.5
+
+
+def test_duckdb() -> None:
+    pytest.importorskip("duckdb")
+    found = example("with_duckdb.py")["run"]()
+    assert sum(count for _, count in found) == 1000 and len(found) > 4
+
+
+def test_dask() -> None:
+    pytest.importorskip("dask")
+    found, whole = example("with_dask.py")["run"]()
+    assert found == whole and found.rows == 4000
+
+
+def test_triton(tmp_path: Path, calib: Any) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    calibrator = ordercal.TemperatureScaling().fit(calib.scores, calib.labels)
+    model = example("for_triton.py")["write"](tmp_path, "calibrator", calibrator)
+    assert 'name: "calibrator"' in (tmp_path / "calibrator" / "config.pbtxt").read_text(encoding="utf-8")
+    session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
+    (probs,) = session.run(["probabilities"], {"scores": calib.scores})
+    assert np.abs(probs - calibrator.predict_proba(calib.scores)).max() < 1e-5

@@ -28,6 +28,8 @@ cargo xtask COMMAND
                       missing and that is allowed; --built takes the program as it was built last
   python              of that only the Python package: its wheel, types and tests
   torch               the tests of the PyTorch modules, which the check skips: installs torch below target/ (gigabytes)
+  spark               the tests of ordercal.spark on a cluster of two executors; installs pyspark (0.4 GB) below
+                      target/, and Debian's Java if there is none
   package [--verify]  of that only the packages that are published: their contents; --verify also builds each
                       from its package alone (minutes)
   deny                cargo-deny with deny.toml: licences, bans, sources and, online, advisories; installs it
@@ -63,6 +65,7 @@ fn main() -> Result<()> {
         ["browser", "--built"] => browser::run(true),
         ["python"] => python::run(),
         ["torch"] => python::torch(),
+        ["spark"] => python::spark(),
         ["package"] => package::run(false),
         ["package", "--verify"] => package::run(true),
         ["fuzz", "--minutes", minutes, ref only @ ..] => fuzz::run(minutes, only),

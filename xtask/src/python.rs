@@ -10,8 +10,7 @@ use crate::run::step;
 /// Builds the wheel below `target/`, installs it there and runs its tests.
 pub fn run() -> Result<()> {
     let project = crate::root().join("python");
-    let python = with_wheel("venv", "requirements-test.txt")?;
-
+    let python = install("venv", "requirements-test.txt")?;
     let stubs = [
         "-m",
         "mypy.stubtest",
@@ -40,7 +39,7 @@ pub fn run() -> Result<()> {
 
 /// The tests of the PyTorch modules, in an environment of their own: PyPI's torch brings gigabytes.
 pub fn torch() -> Result<()> {
-    let python = with_wheel("venv-torch", "requirements-torch.txt")?;
+    let python = install("venv-torch", "requirements-torch.txt")?;
     step(
         Command::new(&python)
             .args(["-m", "pytest", "--quiet", "-rs", "tests/test_torch.py"])
@@ -48,11 +47,34 @@ pub fn torch() -> Result<()> {
     )
 }
 
-/// The Python of an environment below `target/` with the packages of a requirements file and a fresh wheel.
-fn with_wheel(environment_name: &str, requirements: &str) -> Result<PathBuf> {
+/// Runs the tests of `ordercal.spark` on a cluster of two executors, with Spark and Java installed first.
+pub fn spark() -> Result<()> {
+    java()?;
+    let project = crate::root().join("python");
+    // In an environment of its own: where Spark is installed, the ordinary tests would run these, too.
+    let python = install("venv-spark", "requirements-spark.txt")?;
+    step(
+        Command::new(&python)
+            .args(["-m", "pytest", "--quiet", "tests/test_spark.py"])
+            .current_dir(&project),
+    )
+}
+
+/// Installs Debian's Java if there is none.
+fn java() -> Result<()> {
+    if Command::new("java").arg("-version").output().is_ok() {
+        return Ok(());
+    }
+    let package = "openjdk-17-jre-headless";
+    step(Command::new("apt-get").args(["install", "--yes", "--no-install-recommends", package]))
+        .with_context(|| format!("Spark needs Java: install the package {package}"))
+}
+
+/// The Python of an environment below `target/` that has the wheel, freshly built, and what its tests need.
+fn install(folder: &str, requirements: &str) -> Result<PathBuf> {
     let project = crate::root().join("python");
     let work = crate::root().join("target/python");
-    let python = environment(&work.join(environment_name), &project.join(requirements))?;
+    let python = environment(&work.join(folder), &project.join(requirements))?;
     let bin = python.parent().context("Python lies in a folder")?;
 
     // The development profile, as the Rust tests have it: what they share is compiled once. Old wheels go

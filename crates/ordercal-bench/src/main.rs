@@ -7,6 +7,7 @@ mod bundles;
 mod hammer;
 mod harm;
 mod method;
+mod monitor;
 mod quality;
 mod reference;
 mod reference_metrics;
@@ -36,6 +37,8 @@ enum Command {
     Reference(reference::Args),
     /// Fit methods to scores that are calibrated already, and say what that costs
     Harm(harm::Args),
+    /// Simulate streams, and count the false alarms and the delays of `monitor`
+    Monitor(monitor::Args),
     /// Time fits against rows, classes and threads, and measure their memory
     Scaling(scaling::Args),
     /// Time single fits to generated data and measure their memory
@@ -50,6 +53,7 @@ fn main() -> Result<()> {
         Command::Quality(args) => quality::run(&args),
         Command::Reference(args) => reference::run(&args),
         Command::Harm(args) => harm::run(&args),
+        Command::Monitor(args) => monitor::run(&args),
         Command::Scaling(args) => scaling::run(&args),
         Command::Speed(args) => speed::run(&args),
         Command::Hammer(args) => hammer::run(&args),

@@ -3,6 +3,7 @@
 mod compare;
 mod curve;
 mod keys;
+mod monitor;
 mod plot;
 mod read;
 
@@ -20,6 +21,7 @@ use crate::help;
 pub use compare::CompareArgs;
 pub use curve::CurveArgs;
 use keys::{method_keys, metric_keys};
+pub use monitor::MonitorArgs;
 pub use plot::{
     BinnedArgs, CountedArgs, DrawArgs, FormArg, PlotArgs, PlotCommand, ReliabilityArgs,
     SimplexArgs, TransformArgs,
@@ -40,7 +42,7 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (without parquet, arr
     version = VERSION,
     about = "Calibrate the probabilities of any multi-class classifier without changing its predictions",
     max_term_width = 80,
-    after_help = "Exit codes: 0 done, 1 a --fail-if threshold failed, 2 bad usage or input, 130, 143 or 129\nafter Ctrl-C, SIGTERM or SIGHUP. With --json an error is printed as {\"error\": ...}.\n\n\
+    after_help = "Exit codes: 0 done, 1 a --fail-if threshold failed or monitor gave an alarm, 2 bad usage or input, 130, 143 or 129\nafter Ctrl-C, SIGTERM or SIGHUP. With --json an error is printed as {\"error\": ...}.\n\n\
                   Examples:\n  ordercal demo --out demo-out\n  \
                   ordercal fit scores.npz#calib -o model.safetensors\n  \
                   ordercal evaluate scores.npz#test --model model.safetensors\n  \
@@ -68,6 +70,8 @@ pub enum Command {
     Evaluate(EvaluateArgs),
     /// Compute the metrics of several shards together
     Merge(MergeArgs),
+    /// Watch calibration over time: metrics per window, and a test with few false alarms
+    Monitor(MonitorArgs),
     /// Compare methods on one or more datasets: tables with ranks, figures, a report
     Compare(CompareArgs),
     /// Show the effect of more calibration rows, or of a stronger penalty
@@ -304,6 +308,16 @@ pub struct FitArgs {
     /// Hyperparameters as a TOML file
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// Fit a model per group of rows too, by the values of these columns (from the coarsest on, separated
+    /// by commas), each shrunk towards that of all rows; apply reads the columns again
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', conflicts_with_all = ["search", "folds", "stratified"])]
+    pub by: Vec<String>,
+    /// Groups of fewer rows use the model of the next coarser group, or of all rows [default: 50]
+    #[arg(long, value_name = "N", requires = "by")]
+    pub min_rows: Option<usize>,
+    /// The method for the rows of a group, on what the model of all rows gives [default: ts]
+    #[arg(long, value_name = "KEY", requires = "by", value_parser = method_keys(), hide_possible_values = true)]
+    pub group_method: Option<String>,
     /// Where the model goes: .safetensors, or - for standard output
     #[arg(long, short, value_name = "MODEL", value_parser = output_path())]
     pub output: PathBuf,

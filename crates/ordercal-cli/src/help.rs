@@ -37,6 +37,7 @@ pub fn fit() -> String {
          ordercal fit --logits val.npy --labels y.npy --method diag -o m.safetensors\n  \
          ordercal fit val.csv --method sms --keep-order --lambda 0.5 -o m.safetensors\n  \
          ordercal fit val.npz --method oi --search quick -o m.safetensors\n  \
+         ordercal fit val.parquet --by country,device -o m.safetensors\n  \
          ordercal fit val.csv --label-column truth --score-columns 'score_*' -o m.safetensors\n  \
          zcat val.jsonl.gz | ordercal fit - --format jsonl -o m.safetensors",
         keys(true),

@@ -70,6 +70,7 @@ fn run(cli: &Cli) -> Result<Exit> {
         Command::Apply(args) => commands::apply::run(args, printer),
         Command::Evaluate(args) => commands::evaluate::run(args, &cli.common, printer),
         Command::Merge(args) => commands::merge::run(args, printer),
+        Command::Monitor(args) => commands::monitor::run(args, printer),
         Command::Compare(args) => commands::compare::run(args, &cli.common, printer),
         Command::Curve(args) => commands::curve::run(args, &cli.common, printer),
         Command::Plot(args) => commands::plot::run(args, printer),

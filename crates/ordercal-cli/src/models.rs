@@ -5,7 +5,63 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use ordercal::diagnose::{Warning, check_kind};
-use ordercal_io::{RowReader, SavedModel};
+use ordercal::grouped::RowGroups;
+use ordercal::ndarray::Array2;
+use ordercal::{Real, ScoreKind, Scores};
+use ordercal_io::{IdValues, RowReader, SavedGroups, SavedModel};
+
+/// A model file of either kind.
+pub enum AnyModel {
+    /// One model for all rows.
+    One(Box<SavedModel>),
+    /// One for each group.
+    Groups(Box<SavedGroups>),
+}
+
+impl AnyModel {
+    /// Reads a file.
+    pub fn load(path: &Path) -> Result<Self> {
+        Ok(match SavedGroups::is_file(path) {
+            true => Self::Groups(SavedGroups::load(path)?.into()),
+            false => Self::One(SavedModel::load(path)?.into()),
+        })
+    }
+
+    /// The model of all rows.
+    pub fn pooled(&self) -> &SavedModel {
+        match self {
+            Self::One(saved) => saved,
+            Self::Groups(saved) => &saved.pooled,
+        }
+    }
+
+    /// The columns that say which group a row is of.
+    pub fn by(&self) -> &[String] {
+        match self {
+            Self::One(_) => &[],
+            Self::Groups(saved) => &saved.by,
+        }
+    }
+
+    /// Calibrates rows. `ids` are their columns; those of the groups are the last.
+    pub fn apply<T: Real>(
+        &self,
+        scores: &Scores<'_>,
+        ids: &[IdValues],
+        kind: ScoreKind,
+    ) -> ordercal::Result<Array2<T>> {
+        match self {
+            Self::One(saved) => saved.model.apply(scores, kind),
+            Self::Groups(saved) => {
+                let by = &ids[ids.len() - saved.by.len()..];
+                let key = |row| by.iter().map(|ids| ids.text(row)).collect();
+                saved
+                    .model
+                    .apply(scores, &RowGroups::new(scores.rows(), key), kind)
+            }
+        }
+    }
+}
 
 /// Loads models and names them by their files, or by their paths where file names repeat.
 pub fn load_models(paths: &[PathBuf]) -> Result<Vec<(String, SavedModel)>> {

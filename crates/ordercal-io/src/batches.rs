@@ -6,21 +6,19 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Once};
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{
-    Decimal32Type, Decimal64Type, Decimal128Type, Float16Type, Float32Type, Float64Type, Int8Type,
-    Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
-};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Schema};
 use serde_json::Value;
 
 use crate::array::{AnyArray, ElementType, Values};
+use crate::arrow_columns::{
+    ColumnPlace, check_number, flat, interleave, is_list, list_values, values,
+};
 use crate::columns::{self, Header, ScoreColumns, TableColumns};
 use crate::data_ref::DataRef;
 use crate::error::{Error, Result, clean};
 use crate::formats::Format;
 use crate::ids::IdType;
-use crate::labels::to_f64;
 use crate::reader::ReadOptions;
 use crate::row_source::{Opened, RawRows, RowSource};
 
@@ -81,13 +79,6 @@ pub(crate) fn find_columns(
         is_list: &|column| is_list(schema.field(column).data_type()),
     };
     columns::find(data, &header, options)
-}
-
-fn is_list(dtype: &DataType) -> bool {
-    matches!(
-        dtype,
-        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..)
-    )
 }
 
 /// What a column is handed through as.
@@ -316,225 +307,13 @@ impl RowSource for BatchSource {
     }
 }
 
-/// A column and the row at which reading it starts, for errors.
-struct ColumnPlace<'a> {
-    path: &'a Path,
-    column: &'a str,
-    row: usize,
-}
-
-impl ColumnPlace<'_> {
-    fn wrong_type(&self, found: &str, expected: &'static str) -> Error {
-        Error::WrongDtype {
-            path: self.path.to_path_buf(),
-            array: self.column.to_owned(),
-            found: clean(found),
-            expected,
-        }
-    }
-
-    fn missing(&self, row: usize) -> Error {
-        Error::MissingValue {
-            path: self.path.to_path_buf(),
-            row: self.row + row,
-            column: self.column.to_owned(),
-        }
-    }
-}
-
-/// The row of the first null, if a row has `per_row` values.
-fn first_null(array: &dyn Array, per_row: usize) -> Option<usize> {
-    let nulls = array.logical_nulls().filter(|n| n.null_count() > 0)?;
-    let position = (0..array.len()).find(|&i| nulls.is_null(i))?;
-    Some(position / per_row.max(1))
-}
-
-fn check_number(array: AnyArray, place: &ColumnPlace<'_>) -> Result<AnyArray> {
-    if array.dtype.is_text() {
-        return Err(place.wrong_type("text", "scores are numbers"));
-    }
-    Ok(array)
-}
-
-/// A column of single values.
-fn flat(array: &ArrayRef, place: &ColumnPlace<'_>) -> Result<AnyArray> {
-    let (dtype, values) = values(array, place)?;
-    if let Some(row) = first_null(array, 1) {
-        return Err(place.missing(row));
-    }
-    Ok(AnyArray::vector(dtype, values))
-}
-
-fn values(array: &ArrayRef, place: &ColumnPlace<'_>) -> Result<(ElementType, Values)> {
-    macro_rules! ints {
-        ($type:ty) => {
-            Values::Int(
-                array
-                    .as_primitive::<$type>()
-                    .values()
-                    .iter()
-                    .map(|&v| i64::try_from(v).unwrap_or(i64::MAX))
-                    .collect(),
-            )
-        };
-    }
-    macro_rules! floats {
-        ($type:ty) => {
-            array.as_primitive::<$type>().values().to_vec()
-        };
-    }
-    macro_rules! decimals {
-        ($type:ty, $scale:expr) => {{
-            let unit = 10_f64.powi(i32::from(*$scale));
-            let values = array.as_primitive::<$type>().values().iter();
-            let values = values.map(|&v| v as f64 / unit).collect();
-            (ElementType::F64, Values::F64(values))
-        }};
-    }
-    let texts = |texts: &mut dyn Iterator<Item = Option<&str>>| {
-        Values::Text(texts.map(|t| t.unwrap_or_default().to_owned()).collect())
-    };
-    Ok(match array.data_type() {
-        DataType::Float16 => (ElementType::F16, Values::F16(floats!(Float16Type))),
-        DataType::Float32 => (ElementType::F32, Values::F32(floats!(Float32Type))),
-        DataType::Float64 => (ElementType::F64, Values::F64(floats!(Float64Type))),
-        DataType::Int8 => (ElementType::I8, ints!(Int8Type)),
-        DataType::Int16 => (ElementType::I16, ints!(Int16Type)),
-        DataType::Int32 => (ElementType::I32, ints!(Int32Type)),
-        DataType::Int64 => (ElementType::I64, ints!(Int64Type)),
-        DataType::UInt8 => (ElementType::U8, ints!(UInt8Type)),
-        DataType::UInt16 => (ElementType::U16, ints!(UInt16Type)),
-        DataType::UInt32 => (ElementType::U32, ints!(UInt32Type)),
-        DataType::UInt64 => (ElementType::U64, ints!(UInt64Type)),
-        DataType::Decimal32(_, scale) => decimals!(Decimal32Type, scale),
-        DataType::Decimal64(_, scale) => decimals!(Decimal64Type, scale),
-        DataType::Decimal128(_, scale) => decimals!(Decimal128Type, scale),
-        DataType::Boolean => {
-            let bits = array.as_boolean().values().iter();
-            (
-                ElementType::Bool,
-                Values::Int(bits.map(i64::from).collect()),
-            )
-        }
-        DataType::Utf8 => (
-            ElementType::Text,
-            texts(&mut array.as_string::<i32>().iter()),
-        ),
-        DataType::LargeUtf8 => (
-            ElementType::Text,
-            texts(&mut array.as_string::<i64>().iter()),
-        ),
-        DataType::Utf8View => (ElementType::Text, texts(&mut array.as_string_view().iter())),
-        DataType::Dictionary(..) => {
-            let dictionary = array.as_any_dictionary();
-            let (dtype, values) = values(dictionary.values(), place)?;
-            if let Some(row) = first_null(array, 1) {
-                return Err(place.missing(row));
-            }
-            let keys = dictionary.normalized_keys();
-            if keys.iter().any(|&key| key >= values.len()) {
-                return Err(place.wrong_type("dictionary", "a key of it is out of range"));
-            }
-            (dtype, values.gather(keys.into_iter()))
-        }
-        other => {
-            return Err(place.wrong_type(
-                &format!("{other}"),
-                "only floats, integers, booleans and text are read",
-            ));
-        }
-    })
-}
-
 /// A column of lists, all of the same length, as a matrix. The length is `expected`, or that of the first list.
 fn list(array: &ArrayRef, place: &ColumnPlace<'_>, expected: Option<usize>) -> Result<AnyArray> {
-    if let Some(row) = first_null(array, 1) {
-        return Err(place.missing(row));
-    }
-    let rows = array.len();
-    let (child, start, lengths): (&ArrayRef, usize, Vec<usize>) = match array.data_type() {
-        DataType::FixedSizeList(_, length) => {
-            let array = array.as_fixed_size_list();
-            let length = usize::try_from(*length).unwrap_or(0);
-            let start = array.value_offset_at(0);
-            (array.values(), start, vec![length; rows])
-        }
-        DataType::List(_) => {
-            let array = array.as_list::<i32>();
-            let ends = array.value_offsets();
-            let lengths = ends.windows(2).map(|w| (w[1] - w[0]) as usize);
-            (array.values(), ends[0] as usize, lengths.collect())
-        }
-        DataType::LargeList(_) => {
-            let array = array.as_list::<i64>();
-            let ends = array.value_offsets();
-            let lengths = ends.windows(2).map(|w| (w[1] - w[0]) as usize);
-            (array.values(), ends[0] as usize, lengths.collect())
-        }
-        other => {
-            return Err(place.wrong_type(
-                &format!("{other}"),
-                "scores are lists of floats, or one column per class",
-            ));
-        }
-    };
-    let expected = expected.or(lengths.first().copied()).unwrap_or(0);
-    if let Some(row) = lengths.iter().position(|&length| length != expected) {
-        return Err(Error::RaggedRow {
-            path: place.path.to_path_buf(),
-            row: place.row + row,
-            column: place.column.to_owned(),
-            found: lengths[row],
-            expected,
-        });
-    }
-    let child = child.slice(start, rows * expected);
-    if let Some(row) = first_null(&child, expected) {
-        return Err(place.missing(row));
-    }
+    let (child, width) = list_values(array, place, expected)?;
     let (dtype, values) = values(&child, place)?;
     Ok(AnyArray {
-        shape: vec![rows, expected],
+        shape: vec![array.len(), width],
         dtype,
         values,
     })
-}
-
-/// Columns of scores as a matrix: in their own type if they share one, else as `f64`.
-fn interleave(columns: Vec<AnyArray>, rows: usize) -> AnyArray {
-    let shape = vec![rows, columns.len()];
-    let dtype = columns.first().map_or(ElementType::F64, |c| c.dtype);
-    macro_rules! weave {
-        ($variant:ident) => {{
-            let columns: Option<Vec<&Vec<_>>> = columns
-                .iter()
-                .map(|column| match &column.values {
-                    Values::$variant(values) => Some(values),
-                    _ => None,
-                })
-                .collect();
-            columns.map(|columns| {
-                let cells = (0..rows).flat_map(|row| columns.iter().map(move |c| c[row]));
-                Values::$variant(cells.collect())
-            })
-        }};
-    }
-    let same = match dtype {
-        ElementType::F16 => weave!(F16),
-        ElementType::F32 => weave!(F32),
-        _ => weave!(F64),
-    };
-    let (dtype, values) = match same {
-        Some(values) => (dtype, values),
-        None => {
-            let columns: Vec<Vec<f64>> = columns.iter().map(|c| to_f64(&c.values)).collect();
-            let cells = (0..rows).flat_map(|row| columns.iter().map(move |c| c[row]));
-            (ElementType::F64, Values::F64(cells.collect()))
-        }
-    };
-    AnyArray {
-        shape,
-        dtype,
-        values,
-    }
 }

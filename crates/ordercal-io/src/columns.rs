@@ -14,7 +14,7 @@ use crate::reader::{LabelNeed, ReadOptions};
 
 /// For each kind of scores, the prefix of its columns, the name of its list column, and the name of a single column
 /// with the scores of the second of two classes.
-const KINDS: [(ScoreKind, &str, &str, &str); 3] = [
+pub(crate) const KINDS: [(ScoreKind, &str, &str, &str); 3] = [
     (ScoreKind::Logits, "logit_", "logits", "logit"),
     (ScoreKind::LogProbs, "log_prob_", "log_probs", "log_prob"),
     (ScoreKind::Probs, "prob_", "probs", "prob"),
@@ -77,13 +77,10 @@ pub(crate) fn find(
     if let Some(split) = data.split() {
         return Err(unknown_split(path, split, Vec::new()));
     }
-    let named = |name: &String| {
-        let found = names.iter().position(|n| n == name);
-        found.ok_or_else(|| missing(path, name, names))
-    };
+    let position = |name: &String| named(path, names, name);
     // The groups come last.
     let ids = choice.ids.iter().chain(&choice.groups);
-    let ids: Vec<usize> = ids.map(named).collect::<Result<_>>()?;
+    let ids: Vec<usize> = ids.map(position).collect::<Result<_>>()?;
     let ignored = options.labels == LabelNeed::Ignored;
     let soft = match choice.soft_labels.is_empty() {
         true => None,
@@ -94,7 +91,7 @@ pub(crate) fn find(
             ScoreColumns::List(column) => Some(column),
             ScoreColumns::Wide(_) => None,
         },
-        (Some(name), _) => Some(named(name)?),
+        (Some(name), _) => Some(position(name)?),
         _ if ignored => find_label(path, names).unwrap_or(None),
         _ => find_label(path, names)?,
     };
@@ -188,6 +185,12 @@ fn append_shares(path: &Path, names: &[String], found: &mut Found, soft: &Found)
     }
     found.scores = ScoreColumns::Wide([&scores[..], &shares].concat());
     Ok(())
+}
+
+/// The column with a name.
+pub(crate) fn named(path: &Path, names: &[String], name: &str) -> Result<usize> {
+    let found = names.iter().position(|n| n == name);
+    found.ok_or_else(|| missing(path, name, names))
 }
 
 fn find_label(path: &Path, names: &[String]) -> Result<Option<usize>> {
@@ -401,8 +404,7 @@ pub(crate) fn label_column(
     chosen: Option<&String>,
 ) -> Result<usize> {
     if let Some(name) = chosen {
-        let found = names.iter().position(|n| n == name);
-        return found.ok_or_else(|| missing(path, name, names));
+        return named(path, names, name);
     }
     match (find_label(path, names)?, names.len()) {
         (Some(column), _) => Ok(column),

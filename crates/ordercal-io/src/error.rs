@@ -256,6 +256,16 @@ pub enum Error {
         /// The splits there are.
         known: Vec<String>,
     },
+    /// A file with models of groups in the place of one model.
+    #[error(
+        "{}: this file holds models of groups, not one model: `ordercal apply` and `monitor` take it, and \
+         ordercal.GroupedModel.load in Python",
+        path.display()
+    )]
+    GroupedModels {
+        /// The file.
+        path: PathBuf,
+    },
     /// Columns were asked for of a format that has none, or to be written to one.
     #[error("{}: a {format} file has no columns to hand through; use csv, jsonl, parquet or arrow", path.display())]
     NotATable {
@@ -543,6 +553,7 @@ impl Error {
             | Self::AmbiguousScores { path, .. }
             | Self::AmbiguousLabels { path, .. }
             | Self::NotATable { path, .. }
+            | Self::GroupedModels { path }
             | Self::UnknownSplit { path, .. }
             | Self::SplitNeeded { path, .. }
             | Self::MissingColumn { path, .. }

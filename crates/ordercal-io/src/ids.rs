@@ -78,8 +78,17 @@ impl IdValues {
         }
     }
 
+    /// The value of a row as text.
+    pub fn text(&self, row: usize) -> String {
+        match self {
+            Self::Integer(values) => values[row].to_string(),
+            Self::Float(values) => values[row].to_string(),
+            Self::Text(values) => values[row].clone(),
+        }
+    }
+
     /// The values of some rows.
-    pub(crate) fn keep(&self, rows: &[usize]) -> Self {
+    pub fn keep(&self, rows: &[usize]) -> Self {
         match self {
             Self::Integer(values) => Self::Integer(rows.iter().map(|&r| values[r]).collect()),
             Self::Float(values) => Self::Float(rows.iter().map(|&r| values[r]).collect()),

@@ -47,7 +47,13 @@ mod array_reader;
 mod arrow;
 #[cfg(feature = "parquet")]
 mod arrow_check;
+#[cfg(feature = "arrow")]
+mod arrow_columns;
 mod atomic;
+#[cfg(feature = "arrow")]
+mod batch_reader;
+#[cfg(feature = "arrow")]
+mod batch_results;
 #[cfg(feature = "parquet")]
 mod batch_writer;
 #[cfg(feature = "parquet")]
@@ -61,10 +67,13 @@ mod error;
 #[cfg(test)]
 mod faults;
 mod formats;
+mod grouped_file;
 mod ids;
 mod inspect;
 mod jsonl;
 mod labels;
+#[cfg(feature = "arrow")]
+mod list_column;
 mod loaded;
 mod machine;
 mod model_file;
@@ -85,12 +94,19 @@ mod torch;
 mod writer;
 
 pub use atomic::{AtomicFile, discard_pending, write_atomically};
+#[cfg(feature = "arrow")]
+pub use batch_reader::BatchReader;
+#[cfg(feature = "arrow")]
+pub use batch_results::BatchResults;
 pub use choice::ColumnChoice;
 pub use data_ref::DataRef;
 pub use error::{Error, Result};
 pub use formats::{Format, readable_endings, writable_endings};
+pub use grouped_file::SavedGroups;
 pub use ids::{IdType, IdValues};
 pub use inspect::{Contents, SetInfo, inspect};
+#[cfg(feature = "arrow")]
+pub use list_column::ListColumn;
 pub use loaded::{LoadedData, load, load_pair};
 pub use machine::default_memory_limit;
 pub use model_file::{ClassType, FORMAT_VERSION, SavedModel};

@@ -6,6 +6,7 @@ use ordercal::{Dataset, ScoreKind, Scores};
 
 use crate::data_ref::DataRef;
 use crate::error::Result;
+use crate::ids::IdValues;
 use crate::reader::{ReadOptions, RowReader};
 use crate::row_chunk::{RowChunk, ScoreMatrix};
 
@@ -92,6 +93,11 @@ impl LoadedData {
     /// The weights, if there are any, unchecked.
     pub fn weights(&self) -> Option<&[f64]> {
         self.rows.weights.as_deref()
+    }
+
+    /// The columns that are handed through.
+    pub fn ids(&self) -> &[IdValues] {
+        &self.rows.ids
     }
 
     /// The names of the classes, if they are known.

@@ -9,6 +9,7 @@
 //! The checksum is the SHA-256 of the whole file with zeros in the checksum's own place. Version 1 of the format
 //! had neither checksum nor kind; its files are still read.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use ::safetensors::SafeTensors;
@@ -159,47 +160,32 @@ impl SavedModel {
     /// If the model is one of the user's own, which cannot be stored.
     pub fn to_bytes(&self) -> ordercal::Result<Vec<u8>> {
         let parts = self.model.to_parts()?;
-        let mut metadata = Map::new();
-        let mut say = |key: &str, value: String| metadata.insert(key.to_owned(), value.into());
-        say("format", FORMAT.to_owned());
-        say("version", FORMAT_VERSION.to_string());
-        say("classes", self.model.classes().to_string());
-        say("method", to_json(&self.method));
-        say("model", parts.settings.to_string());
-        say("report", to_json(&self.report));
+        let mut metadata = vec![
+            ("format", FORMAT.to_owned()),
+            ("version", FORMAT_VERSION.to_string()),
+            ("classes", self.model.classes().to_string()),
+            ("method", to_json(&self.method)),
+            ("model", parts.settings.to_string()),
+            ("report", to_json(&self.report)),
+        ];
         if let Some(names) = &self.class_names {
-            say("class_names", to_json(names));
+            metadata.push(("class_names", to_json(names)));
             if self.class_type != ClassType::Text {
-                say("class_type", to_json(&self.class_type));
+                metadata.push(("class_type", to_json(&self.class_type)));
             }
         }
         if let Some(kind) = self.kind {
-            say("kind", to_json(&kind));
+            metadata.push(("kind", to_json(&kind)));
         }
         if let Some(data) = self.data {
-            say("data", data.to_string());
+            metadata.push(("data", data.to_string()));
         }
-        say("checksum", "0".repeat(DIGITS));
-        let mut header = Map::new();
-        header.insert("__metadata__".to_owned(), metadata.into());
-        let mut data = Vec::new();
-        for (name, values) in parts.tensors {
-            let start = data.len();
+        let tensors = parts.tensors.into_iter().map(|(name, values)| {
+            let mut data = Vec::new();
             let (dtype, count) = append(&values, &mut data);
-            let offsets = [start, data.len()];
-            let info = json!({"dtype": dtype, "shape": [count], "data_offsets": offsets});
-            header.insert(name, info);
-        }
-        let mut header = to_json(&header).into_bytes();
-        // The format aligns the data to 8 bytes.
-        header.resize(header.len().next_multiple_of(8), b' ');
-        let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
-        bytes.extend(header);
-        bytes.extend(data);
-        let digits = checksum(&bytes, None);
-        let place = checksum_place(&bytes).expect("the header has a checksum");
-        bytes[place..place + DIGITS].copy_from_slice(digits.as_bytes());
-        Ok(bytes)
+            (name, dtype, count, data)
+        });
+        Ok(assemble(metadata, tensors))
     }
 
     /// Reads a model and checks it.
@@ -226,44 +212,11 @@ impl SavedModel {
             path: path.to_path_buf(),
             message: clean(&message),
         };
-        let (_, header) = SafeTensors::read_metadata(bytes).map_err(|e| damaged(e.to_string()))?;
-        let tensors = SafeTensors::deserialize(bytes).map_err(|e| damaged(e.to_string()))?;
-        let not_a_model = || Error::NotAModel {
-            path: path.to_path_buf(),
-        };
-        let metadata = header.metadata().as_ref().ok_or_else(not_a_model)?;
-        if metadata.get("format").map(String::as_str) != Some(FORMAT) {
-            return Err(not_a_model());
-        }
+        let (metadata, tensors) = open(bytes, path, FORMAT, FORMAT_VERSION)?;
         let get = |key: &str| {
             let missing = || damaged(format!("its header has no `{key}`"));
             metadata.get(key).ok_or_else(missing)
         };
-        let version = get("version")?;
-        let version: u32 = version
-            .parse()
-            .map_err(|_| damaged(format!("version `{version}`")))?;
-        if version == 0 {
-            return Err(damaged("version `0`".to_owned()));
-        }
-        if version > FORMAT_VERSION {
-            return Err(Error::NewerModel {
-                path: path.to_path_buf(),
-                version,
-                known: FORMAT_VERSION,
-            });
-        }
-        if version >= CHECKED_VERSION {
-            let said = get("checksum")?;
-            let place = checksum_place(bytes);
-            if place.is_none_or(|place| checksum(bytes, Some(place)) != *said) {
-                return Err(damaged(
-                    "its checksum is not that of its contents; fit it again, or copy it again from where it was \
-                     whole"
-                        .to_owned(),
-                ));
-            }
-        }
         let settings = from_json("model", get("model")?).map_err(damaged)?;
         let mut arrays = Vec::new();
         for (name, view) in tensors.tensors() {
@@ -320,6 +273,95 @@ impl SavedModel {
     }
 }
 
+/// The bytes of a file: tensors, each with its type and the number of its values, and metadata with a checksum.
+pub(crate) fn assemble(
+    metadata: impl IntoIterator<Item = (&'static str, String)>,
+    tensors: impl IntoIterator<Item = (String, &'static str, usize, Vec<u8>)>,
+) -> Vec<u8> {
+    let metadata = metadata
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value.into()));
+    let mut metadata: Map<String, Value> = metadata.collect();
+    metadata.insert("checksum".to_owned(), "0".repeat(DIGITS).into());
+    let mut header = Map::new();
+    header.insert("__metadata__".to_owned(), metadata.into());
+    let mut data = Vec::new();
+    for (name, dtype, count, values) in tensors {
+        let offsets = [data.len(), data.len() + values.len()];
+        data.extend(values);
+        let info = json!({"dtype": dtype, "shape": [count], "data_offsets": offsets});
+        header.insert(name, info);
+    }
+    let mut header = to_json(&header).into_bytes();
+    // The format aligns the data to 8 bytes.
+    header.resize(header.len().next_multiple_of(8), b' ');
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header);
+    bytes.extend(data);
+    let digits = checksum(&bytes, None);
+    let place = checksum_place(&bytes).expect("the header has a checksum");
+    bytes[place..place + DIGITS].copy_from_slice(digits.as_bytes());
+    bytes
+}
+
+/// The metadata and the tensors of a file of a format, at most of the version `known`, with its checksum checked.
+pub(crate) fn open<'a>(
+    bytes: &'a [u8],
+    path: &Path,
+    format: &str,
+    known: u32,
+) -> Result<(HashMap<String, String>, SafeTensors<'a>)> {
+    let damaged = |message: String| Error::DamagedModel {
+        path: path.to_path_buf(),
+        message: clean(&message),
+    };
+    let (_, header) = SafeTensors::read_metadata(bytes).map_err(|e| damaged(e.to_string()))?;
+    let tensors = SafeTensors::deserialize(bytes).map_err(|e| damaged(e.to_string()))?;
+    let not_a_model = || Error::NotAModel {
+        path: path.to_path_buf(),
+    };
+    let metadata = header.metadata().clone().ok_or_else(not_a_model)?;
+    match metadata.get("format").map(String::as_str) {
+        Some(found) if found == format => {}
+        Some(crate::grouped_file::FORMAT) => {
+            return Err(Error::GroupedModels {
+                path: path.to_path_buf(),
+            });
+        }
+        _ => return Err(not_a_model()),
+    }
+    let get = |key: &str| {
+        let missing = || damaged(format!("its header has no `{key}`"));
+        metadata.get(key).ok_or_else(missing)
+    };
+    let version = get("version")?;
+    let version: u32 = version
+        .parse()
+        .map_err(|_| damaged(format!("version `{version}`")))?;
+    if version == 0 {
+        return Err(damaged("version `0`".to_owned()));
+    }
+    if version > known {
+        return Err(Error::NewerModel {
+            path: path.to_path_buf(),
+            version,
+            known,
+        });
+    }
+    if version >= CHECKED_VERSION || format != FORMAT {
+        let said = get("checksum")?;
+        let place = checksum_place(bytes);
+        if place.is_none_or(|place| checksum(bytes, Some(place)) != *said) {
+            return Err(damaged(
+                "its checksum is not that of its contents; fit it again, or copy it again from where it was \
+                 whole"
+                    .to_owned(),
+            ));
+        }
+    }
+    Ok((metadata, tensors))
+}
+
 /// Logits of ordinary scores are nowhere near the limit of 32-bit floats; NaN is not below it either.
 const LARGEST_LOGIT: f64 = 1e30;
 
@@ -362,13 +404,13 @@ fn checksum(bytes: &[u8], place: Option<usize>) -> String {
     hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
 }
 
-fn to_json(value: &impl Serialize) -> String {
+pub(crate) fn to_json(value: &impl Serialize) -> String {
     // Through a `Value`, whose maps are sorted by key.
     let value: Value = serde_json::to_value(value).expect("plain data has a JSON form");
     value.to_string()
 }
 
-fn from_json<T: DeserializeOwned>(key: &str, text: &str) -> Result<T, String> {
+pub(crate) fn from_json<T: DeserializeOwned>(key: &str, text: &str) -> Result<T, String> {
     serde_json::from_str(text).map_err(|e| format!("`{key}` in its header: {e}"))
 }
 

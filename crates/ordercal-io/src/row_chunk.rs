@@ -10,6 +10,8 @@ use crate::array::{AnyArray, Values};
 use crate::error::{Error, Result};
 use crate::ids::IdValues;
 use crate::labels::IGNORED;
+#[cfg(feature = "arrow")]
+use crate::list_column::ListColumn;
 
 /// A matrix of scores in the type of the file.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +25,9 @@ pub enum ScoreMatrix {
     F32(Array2<f32>),
     /// 64-bit floats, and numbers that were stored as text.
     F64(Array2<f64>),
+    /// A column of lists, as it lies in memory.
+    #[cfg(feature = "arrow")]
+    Column(ListColumn),
 }
 
 impl ScoreMatrix {
@@ -33,6 +38,8 @@ impl ScoreMatrix {
             Self::Bf16(m) => m.dim(),
             Self::F32(m) => m.dim(),
             Self::F64(m) => m.dim(),
+            #[cfg(feature = "arrow")]
+            Self::Column(m) => m.dim(),
         }
     }
 
@@ -43,6 +50,8 @@ impl ScoreMatrix {
             Self::Bf16(_) => "bfloat16",
             Self::F32(_) => "float32",
             Self::F64(_) => "float64",
+            #[cfg(feature = "arrow")]
+            Self::Column(m) => m.dtype(),
         }
     }
 
@@ -53,6 +62,8 @@ impl ScoreMatrix {
             Self::Bf16(m) => m.view().into(),
             Self::F32(m) => m.view().into(),
             Self::F64(m) => m.view().into(),
+            #[cfg(feature = "arrow")]
+            Self::Column(m) => m.view(),
         }
     }
 
@@ -81,6 +92,8 @@ impl ScoreMatrix {
             Self::Bf16(m) => Self::Bf16(m.select(axis, rows)),
             Self::F32(m) => Self::F32(m.select(axis, rows)),
             Self::F64(m) => Self::F64(m.select(axis, rows)),
+            #[cfg(feature = "arrow")]
+            Self::Column(m) => m.select(rows),
         }
     }
 }

@@ -161,23 +161,28 @@ impl RowSource for BinarySource {
         let Some(rows) = self.single.next_rows(max)? else {
             return Ok(None);
         };
-        let other = |score: f64| match self.kind {
-            ScoreKind::Logits => 0.0,
-            ScoreKind::Probs => 1.0 - score,
-            // ln(1 − p) from ln p; below −ln 2 the other form would cancel.
-            ScoreKind::LogProbs if score > -std::f64::consts::LN_2 => (-score.exp_m1()).ln(),
-            ScoreKind::LogProbs => (-score.exp()).ln_1p(),
-        };
-        let scores = to_f64(&rows.scores.values);
-        let pairs: Vec<f64> = scores.into_iter().flat_map(|s| [other(s), s]).collect();
         Ok(Some(RawRows {
-            scores: AnyArray {
-                shape: vec![pairs.len() / 2, 2],
-                dtype: ElementType::F64,
-                values: Values::F64(pairs),
-            },
+            scores: both_classes(self.kind, &rows.scores),
             ..rows
         }))
+    }
+}
+
+/// The scores of two classes, given those of the second.
+pub(crate) fn both_classes(kind: ScoreKind, second: &AnyArray) -> AnyArray {
+    let other = |score: f64| match kind {
+        ScoreKind::Logits => 0.0,
+        ScoreKind::Probs => 1.0 - score,
+        // ln(1 − p) from ln p; below −ln 2 the other form would cancel.
+        ScoreKind::LogProbs if score > -std::f64::consts::LN_2 => (-score.exp_m1()).ln(),
+        ScoreKind::LogProbs => (-score.exp()).ln_1p(),
+    };
+    let scores = to_f64(&second.values);
+    let pairs: Vec<f64> = scores.into_iter().flat_map(|s| [other(s), s]).collect();
+    AnyArray {
+        shape: vec![pairs.len() / 2, 2],
+        dtype: ElementType::F64,
+        values: Values::F64(pairs),
     }
 }
 

@@ -372,6 +372,16 @@ impl Error {
         self.map_row(|row| first + row)
     }
 
+    /// The row that the error names, if it names one.
+    pub(crate) fn row(&self) -> Option<usize> {
+        let mut found = None;
+        let _ = self.clone().map_row(|row| {
+            found = Some(row);
+            row
+        });
+        found
+    }
+
     /// Replaces the row that the error names, if it names one, by its place in the data.
     #[must_use]
     pub fn map_row(mut self, place: impl FnOnce(usize) -> usize) -> Self {

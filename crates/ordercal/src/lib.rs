@@ -35,6 +35,8 @@
 //! - [`select`]: choosing among methods and hyperparameters by cross validation.
 //! - [`compare`]: methods fitted on calibration rows and measured on test rows.
 //! - [`curve`]: metrics against the number of calibration rows, or against a penalty.
+//! - [`grouped`]: a calibrator per group of rows, shrunk towards that of all rows.
+//! - [`monitor`]: a sequential test of whether a stream is still calibrated.
 //! - [`diagnose`]: warnings about data, fits and evaluations.
 //! - [`Watch`]: progress and cancellation.
 //! - [`Calibrator`] and [`Transform`]: traits for a method of your own; [`Method::custom`] makes a [`Method`] of it, and
@@ -57,6 +59,7 @@ pub mod decide;
 mod decompose;
 pub mod diagnose;
 mod error;
+pub mod grouped;
 #[doc(hidden)]
 pub mod kernels;
 mod math;
@@ -64,6 +67,7 @@ pub mod memory;
 pub mod methods;
 pub mod metrics;
 pub mod models;
+pub mod monitor;
 mod nn;
 pub mod optim;
 pub mod prelude;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules of the crate; each may import from those before it.
-const LAYERS: [&str; 24] = [
+const LAYERS: [&str; 26] = [
     "words",
     "error",
     "memory",
@@ -21,8 +21,10 @@ const LAYERS: [&str; 24] = [
     "combine",
     "registry",
     "metrics",
+    "monitor",
     "decide",
     "select",
+    "grouped",
     "decompose",
     "compare",
     "curve",

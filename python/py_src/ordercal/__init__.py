@@ -28,6 +28,7 @@ from ._decide import (
     threshold,
 )
 from ._errors import MissingFileError, NotFittedError, OrdercalError, OrdercalTypeError
+from ._groups import GroupedModel, fit_groups
 from ._keep_order import KeepOrder
 from ._metrics import (
     Evaluation,
@@ -50,6 +51,7 @@ __all__ = [
     "Evaluation",
     "Estimate",
     "FitReport",
+    "GroupedModel",
     "KeepOrder",
     "MetricDescription",
     "MetricState",
@@ -70,6 +72,7 @@ __all__ = [
     "decompose",
     "describe_metric",
     "evaluate",
+    "fit_groups",
     "load",
     "prediction_sets",
     "reliability",

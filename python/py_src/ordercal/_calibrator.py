@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _native
+from . import _arrow, _native
 from ._errors import OrdercalError, not_fitted
 from ._inputs import align, read_groups, read_labels, read_scores, read_weights
 from ._parameters import PARAMETERS
@@ -300,6 +300,49 @@ class Calibrator:
         logits = self._apply(scores, "logits", np.float64)
         found: NDArray[Any] = self.classes_[logits.argmax(axis=1)]
         return found
+
+    def apply_arrow(
+        self,
+        table: Any,
+        scores: str | Iterable[str] | None = None,
+        *,
+        output: Kind = "probs",
+        name: str | None = None,
+        classes: Any = None,
+        dtype: Any = None,
+        errors: str = "raise",
+    ) -> Any:
+        """Calibrates a record batch or a table, without copying 32-bit scores on their way in.
+
+        Parameters
+        ----------
+        table : record batch, table, data frame or stream
+            Of pyarrow, polars, duckdb, nanoarrow or any other library with Arrow's C data interface. A stream is
+            calibrated while the result is read.
+        scores : str or list of str, optional
+            The column of lists (of fixed size or not, or a fixed-shape tensor) or the columns, one per class, that
+            hold the scores; `"logit_*"` is all that begin so. None: found by the usual names, `logits` or `logit_0`,
+            `logit_1` and so on.
+        output : {"probs", "logits", "log-probs"}
+            What is written.
+        name : str, optional
+            The name of the column of results, or what begins the name of each class's; None: as the kind, `probs`
+            or `prob_`. A column of that name is replaced; all others are carried through.
+        classes : list, optional
+            The classes of the scores in their order, if columns do not tell. Results are in the order of `classes_`.
+        dtype : {float32, float64}, optional
+            The type of the results; None: float64 for float64 scores, and float32 for all others.
+        errors : {"raise", "null"}
+            What to do about rows that cannot be calibrated (null, NaN, of another length): an error that names row
+            and column, or null results.
+
+        Returns
+        -------
+        What `table` is, for pyarrow, polars and nanoarrow; otherwise an object that any such library reads
+        """
+        model = self._fitted()
+        known = self._known_columns()
+        return _arrow.apply(model, table, scores, self.kind, output, dtype, classes, known, name, errors)
 
     # -- files -----------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _native
+from . import _arrow, _native
 from ._errors import OrdercalError
 from ._inputs import read_labels, read_scores, read_target, read_weights
 from ._progress import shown
@@ -31,11 +31,14 @@ class Evaluation(dict[str, float]):
         The number of classes.
     interval : dict of (float, float)
         95 % intervals by key, if they were asked for. Each contains its metric.
+    state : MetricState, optional
+        What the metrics were computed from, if they were computed from a state, as on Spark.
     """
 
     n: int
     classes: int
     interval: dict[str, tuple[float, float]]
+    state: MetricState | None = None
 
 
 def _keys(metrics: str | Iterable[str] | None) -> list[str] | None:
@@ -334,6 +337,49 @@ class MetricState:
         self._state.update(array, kind, indices, read_weights(sample_weight))
         return self
 
+    def update_arrow(
+        self,
+        table: Any,
+        scores: str | Iterable[str] | None = None,
+        labels: str = "label",
+        weights: str | None = None,
+        *,
+        by: Iterable[str] = (),
+        kind: Kind = "logits",
+        classes: Any = None,
+    ) -> dict[tuple[Any, ...], MetricState]:
+        """Takes in the rows of a record batch or a table: all of them or, after an error, none.
+
+        Parameters
+        ----------
+        table, scores, classes
+            As in `Calibrator.apply_arrow`.
+        labels : str
+            The column of labels: numbers of columns, or names of classes.
+        weights : str, optional
+            The column of weights.
+        by : list of str
+            Columns whose values divide the rows into groups.
+        kind : {"logits", "log-probs", "probs"}
+            What the scores are, unless the name of their column says it.
+
+        Returns
+        -------
+        dict of MetricState
+            With `by`, a state for each group of this table, by the tuple of its values; otherwise empty. Their sum
+            is what this state took in.
+        """
+        columns, by = _arrow.score_columns(scores), _arrow.score_columns(by)
+        names = _arrow.texts(classes)
+        groups = _native.update_arrow(self._state, table, columns, kind, labels, weights, names, by)
+        return {tuple(key): MetricState._of(state) for key, state in groups}
+
+    @classmethod
+    def _of(cls, state: _native.State) -> MetricState:
+        found = cls.__new__(cls)
+        found._state = state
+        return found
+
     def merge(self, other: MetricState) -> MetricState:
         """Takes in the rows of another state, which must have the same classes and bins; returns itself."""
         self._state.merge(other._state)
@@ -416,9 +462,7 @@ class MetricState:
     @classmethod
     def from_bytes(cls, data: bytes) -> MetricState:
         """A state from its bytes."""
-        found = cls.__new__(cls)
-        found._state = _native.State.from_bytes(data)
-        return found
+        return cls._of(_native.State.from_bytes(data))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return MetricState.from_bytes, (self.to_bytes(),)

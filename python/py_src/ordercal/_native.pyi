@@ -5,10 +5,14 @@ from numpy import float64, int64, uint32
 from numpy.typing import NDArray
 
 __all__ = [
+    "ArrowBatch",
+    "ArrowStream",
+    "Groups",
     "Model",
     "Sets",
     "State",
     "__version__",
+    "apply_arrow",
     "brief",
     "compare",
     "comparison_defaults",
@@ -17,6 +21,9 @@ __all__ = [
     "describe_metric",
     "evaluate",
     "fit",
+    "fit_group",
+    "fit_groups",
+    "join_groups",
     "keep_order",
     "keys",
     "match_class_names",
@@ -26,6 +33,7 @@ __all__ = [
     "reliability",
     "threshold",
     "top_label_metrics",
+    "update_arrow",
 ]
 
 __version__: str
@@ -55,6 +63,61 @@ def fit(
     groups: NDArray[uint32] | None = None,
     progress: Callable[[int, int, float], object] | None = None,
 ) -> Model: ...
+def apply_arrow(
+    model: Model | Groups,
+    table: Any,
+    columns: list[str],
+    source: str,
+    target: str,
+    wide: bool | None = None,
+    classes: list[str] | None = None,
+    known: list[str] | None = None,
+    name: str | None = None,
+    skip: bool = False,
+    lazy: bool = False,
+) -> ArrowBatch | ArrowStream: ...
+def update_arrow(
+    state: State,
+    table: Any,
+    columns: list[str],
+    source: str,
+    label: str,
+    weight: str | None = None,
+    classes: list[str] | None = None,
+    by: list[str] = ...,
+) -> list[tuple[list[Any], State]]: ...
+def fit_groups(
+    method: str,
+    group_method: str,
+    scores: NDArray[Any],
+    kind_name: str,
+    labels: NDArray[int64],
+    weights: NDArray[float64] | None,
+    by: list[str],
+    keys: list[list[str]],
+    min_rows: int,
+    folds: int,
+    seed: int,
+    class_names: list[str] | None = None,
+    class_type: str | None = None,
+) -> Groups: ...
+def fit_group(
+    pooled: Model,
+    group_method: str,
+    scores: NDArray[Any],
+    kind_name: str,
+    labels: NDArray[int64],
+    weights: NDArray[float64] | None,
+    folds: int,
+    seed: int,
+) -> tuple[int, float, float, list[float], bytes | None]: ...
+def join_groups(
+    pooled: Model,
+    group_method: str,
+    by: list[str],
+    min_rows: int,
+    parts: list[tuple[list[str], tuple[int, float, float, list[float], bytes | None]]],
+) -> Groups: ...
 def metrics() -> list[tuple[str, bool]]: ...
 def top_label_metrics() -> list[str]: ...
 def evaluate(
@@ -109,6 +172,39 @@ def compare(
     seed: int,
     progress: Callable[[int, int, float], object] | None = None,
 ) -> tuple[str, str]: ...
+@final
+class ArrowBatch:
+    def __arrow_c_schema__(self) -> Any: ...
+    def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]: ...
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+
+@final
+class ArrowStream:
+    def __arrow_c_schema__(self) -> Any: ...
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+
+@final
+class Groups:
+    @property
+    def by(self) -> list[str]: ...
+    @property
+    def classes(self) -> int: ...
+    @property
+    def order_preserving(self) -> bool: ...
+    @property
+    def report(self) -> str: ...
+    def apply(
+        self, scores: NDArray[Any], source: str, target: str, keys: list[list[str]], wide: bool
+    ) -> NDArray[Any]: ...
+    def save(self, path: str) -> None: ...
+    @staticmethod
+    def load(path: str) -> Groups: ...
+    def to_bytes(self) -> bytes: ...
+    @staticmethod
+    def from_bytes(bytes: bytes) -> Groups: ...
+    def __reduce__(self) -> tuple[Any, tuple[bytes]]: ...
+    def model(self, key: list[str]) -> Model: ...
+
 @final
 class Model:
     @property

@@ -8,15 +8,21 @@ use serde_json::json;
 use crate::args::ApplyArgs;
 use crate::exit::Exit;
 use crate::input::DataInput;
-use crate::models::{check_kinds, match_classes};
+use crate::models::{AnyModel, check_kinds, match_classes};
 use crate::output::check_distinct;
 use crate::printer::Printer;
-use ordercal_io::SavedModel;
 
 /// Runs the command.
 pub fn run(args: &ApplyArgs, printer: Printer) -> Result<Exit> {
-    let saved = SavedModel::load(&args.model)?;
-    let input = DataInput::resolve(&args.data, "test")?.with_ids(&args.id_columns);
+    let model = AnyModel::load(&args.model)?;
+    let saved = model.pooled();
+    // The columns of the groups come last, and once.
+    let others = args
+        .id_columns
+        .iter()
+        .filter(|name| !model.by().contains(name));
+    let ids: Vec<String> = others.chain(model.by()).cloned().collect();
+    let input = DataInput::resolve(&args.data, "test")?.with_ids(&ids);
     input.check_format(Some(&args.output))?;
     check_distinct(
         &args.output,
@@ -25,8 +31,8 @@ pub fn run(args: &ApplyArgs, printer: Printer) -> Result<Exit> {
     let printer = printer.beside(&args.output)?;
     let mut reader = input.open(LabelNeed::Ignored)?;
     let (kind, dtype) = (args.output_kind, OutputType::from(args.dtype));
-    match_classes(&mut reader, [(args.model.as_path(), &saved)])?;
-    printer.warn(input.path(), &check_kinds(&reader, [&saved]))?;
+    match_classes(&mut reader, [(args.model.as_path(), saved)])?;
+    printer.warn(input.path(), &check_kinds(&reader, [saved]))?;
     let names = reader.class_names().map(<[String]>::to_vec);
     let mut spec = OutputSpec::new(kind, reader.classes())
         .with_dtype(dtype)
@@ -51,11 +57,15 @@ pub fn run(args: &ApplyArgs, printer: Printer) -> Result<Exit> {
         writer.set_ids(chunk.ids.clone());
         match dtype {
             OutputType::F32 => {
-                let calibrated = saved.model.apply::<f32>(&scores, kind).map_err(locate)?;
+                let calibrated = model
+                    .apply::<f32>(&scores, &chunk.ids, kind)
+                    .map_err(locate)?;
                 writer.write_f32(calibrated.view())?;
             }
             OutputType::F64 => {
-                let calibrated = saved.model.apply::<f64>(&scores, kind).map_err(locate)?;
+                let calibrated = model
+                    .apply::<f64>(&scores, &chunk.ids, kind)
+                    .map_err(locate)?;
                 writer.write_f64(calibrated.view())?;
             }
         }

@@ -34,7 +34,8 @@ pub fn run(args: &FitArgs, common: &Common, printer: Printer) -> Result<Exit> {
     let printer = printer.beside(&args.output)?;
     let input = DataInput::resolve(&args.data, "calib")?
         .with_labels(&args.labels)
-        .with_groups(args.groups.as_ref());
+        .with_groups(args.groups.as_ref())
+        .with_ids(&args.by);
     input.check_format(None)?;
     let has_folds = method.has_own_folds() || args.folds.is_some();
     if args.groups.is_some() && !has_folds && how.effort == Effort::None {
@@ -46,6 +47,9 @@ pub fn run(args: &FitArgs, common: &Common, printer: Printer) -> Result<Exit> {
     }
     let config = args.config.as_deref();
     check_distinct(&args.output, input.paths().into_iter().chain(config))?;
+    if !args.by.is_empty() {
+        return super::fit_groups::run(args, common, &method, &input, printer);
+    }
     let loaded = input.load()?;
     let data = loaded.dataset()?;
     let mut warnings = RowChecks::of(&data)

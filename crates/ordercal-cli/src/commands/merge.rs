@@ -93,7 +93,8 @@ pub fn run(args: &MergeArgs, printer: Printer) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn read(path: &Path) -> Result<MetricState> {
+/// Reads a state.
+pub fn read(path: &Path) -> Result<MetricState> {
     let bytes = std::fs::read(path).map_err(|e| at(path, e))?;
     MetricState::from_bytes(&bytes).map_err(|e| at(path, e))
 }

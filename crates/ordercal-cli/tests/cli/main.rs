@@ -9,6 +9,7 @@ mod compare;
 mod curve;
 mod export;
 mod files;
+mod groups;
 mod harness;
 mod interrupted;
 mod names;

@@ -1,7 +1,7 @@
 //! Score matrices in the float types that networks emit.
 
 use half::{bf16, f16};
-use ndarray::{Array2, ArrayView2};
+use ndarray::{Array2, ArrayView2, s};
 
 use super::ScoreKind;
 use super::scores::NORMALISATION_TOLERANCE;
@@ -51,6 +51,18 @@ impl ScoreArray<'_> {
             _ => unit + classes * subnormal,
         };
         NORMALISATION_TOLERANCE + rounding
+    }
+
+    /// The rows from `start` to before `end`.
+    pub(crate) fn rows(&self, start: usize, end: usize) -> ScoreArray<'_> {
+        let rows = s![start..end, ..];
+        match self {
+            Self::F32(values) => values.slice(rows).into(),
+            Self::Owned(values) => values.slice(rows).into(),
+            Self::F64(values) => values.slice(rows).into(),
+            Self::F16(values) => values.slice(rows).into(),
+            Self::Bf16(values) => values.slice(rows).into(),
+        }
     }
 }
 

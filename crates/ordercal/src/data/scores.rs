@@ -99,6 +99,66 @@ impl<'a> Scores<'a> {
         Ok(scores)
     }
 
+    /// The same, with equal scores in the place of rows that [`new`](Self::new) refuses; and those rows.
+    ///
+    /// # Errors
+    /// There are no rows, or fewer than two columns.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use ordercal::{ScoreKind, Scores};
+    ///
+    /// let values = array![[1.0_f32, 2.0], [f32::NAN, 0.0]];
+    /// let (scores, refused) = Scores::without_invalid(ScoreKind::Logits, values.view())?;
+    /// assert_eq!((scores.row(0), refused), (&[1.0, 2.0][..], vec![1]));
+    /// # Ok::<(), ordercal::Error>(())
+    /// ```
+    pub fn without_invalid(
+        kind: ScoreKind,
+        values: impl Into<ScoreArray<'a>>,
+    ) -> Result<(Self, Vec<usize>)> {
+        let values = values.into();
+        let error = match Self::new(kind, values.clone()) {
+            Ok(scores) => return Ok((scores, Vec::new())),
+            Err(error) => error,
+        };
+        if error.row().is_none() {
+            return Err(error);
+        }
+        let (rows, classes) = values.dim();
+        let mut kept = Vec::with_capacity(rows * classes);
+        let mut refused = Vec::new();
+        let mut start = 0;
+        while start < rows {
+            // Short blocks: each row that is refused means that its block is looked at again.
+            let end = rows.min(start + BLOCK);
+            match Scores::new(kind, values.rows(start, end)) {
+                Ok(scores) => {
+                    kept.extend_from_slice(scores.as_slice());
+                    start = end;
+                }
+                Err(error) => {
+                    let Some(row) = error.row() else {
+                        return Err(error);
+                    };
+                    if row > 0 {
+                        let good = Scores::new(kind, values.rows(start, start + row))?;
+                        kept.extend_from_slice(good.as_slice());
+                    }
+                    kept.resize(kept.len() + classes, -(classes as f32).ln());
+                    refused.push(start + row);
+                    start += row + 1;
+                }
+            }
+        }
+        let scores = Self {
+            values: kept.into(),
+            classes,
+            kind,
+        };
+        Ok((scores, refused))
+    }
+
     /// N, the number of rows.
     pub fn rows(&self) -> usize {
         self.values.len() / self.classes
@@ -207,6 +267,9 @@ impl<'a> Scores<'a> {
             .map_or(Ok(()), Err)
     }
 }
+
+/// Rows that are looked at together where some are refused.
+const BLOCK: usize = 256;
 
 /// Scores that are checked together.
 const CHECKED: usize = 16 * 1024;

@@ -1,0 +1,136 @@
+//! `ordercal fit --by`: fits a model for all rows, and one for each group.
+
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+use anyhow::Result;
+use ordercal::diagnose::RowChecks;
+use ordercal::grouped::{FittedGroups, GroupFit, GroupReport, GroupsReport, RowGroups};
+use ordercal::{Dataset, Method, Progress};
+use ordercal_io::SavedGroups;
+use serde_json::json;
+
+use crate::args::{Common, FitArgs};
+use crate::exit::Exit;
+use crate::input::{DataInput, at, ignored};
+use crate::printer::{self, Printer};
+
+/// The most groups of a table on the terminal; the file and `--json` have all of them.
+const SHOWN: usize = 20;
+
+/// Runs the command.
+pub fn run(
+    args: &FitArgs,
+    common: &Common,
+    method: &Method,
+    input: &DataInput,
+    printer: Printer,
+) -> Result<Exit> {
+    let mut how = GroupFit::new(method.clone())?;
+    if let Some(key) = &args.group_method {
+        how.group_method = Method::from_key(key)?;
+    }
+    how.min_rows = args.min_rows.unwrap_or(how.min_rows);
+    how.seed = common.seed.unwrap_or(how.seed);
+    let loaded = input.load()?;
+    let data = loaded.dataset()?;
+    let mut warnings = RowChecks::of(&data).before_fit();
+    warnings.extend(ignored(loaded.ignored()));
+    printer.warn(input.path(), &warnings)?;
+    let groups = RowGroups::new(data.rows(), |row| {
+        loaded.ids().iter().map(|ids| ids.text(row)).collect()
+    });
+    let start = Instant::now();
+    let fitted = fit(&how, &data, &groups, printer).map_err(|e| at(input.path(), e))?;
+    let seconds = start.elapsed().as_secs_f64();
+    let saved = SavedGroups::new(args.by.clone(), &how, fitted, |pooled| {
+        pooled
+            .with_class_names(loaded.class_names().map(<[String]>::to_vec))
+            .with_kind(loaded.kind())
+            .with_data(data.fingerprint())
+    });
+    saved.save(&args.output)?;
+    let report = &saved.report;
+    printer.json(&json!({
+        "method": method.key(),
+        "group_method": how.group_method.key(),
+        "by": args.by,
+        "order_preserving": saved.model.order_preserving(),
+        "n": data.rows(),
+        "classes": data.classes(),
+        "nll_before": report.pooled.nll_before,
+        "nll_pooled": report.nll_pooled,
+        "nll_separate": report.nll_separate,
+        "nll_after": report.nll_after,
+        "shrinkage": report.shrinkage,
+        "groups": report.groups,
+        "seconds": seconds,
+        "model": args.output.to_string_lossy(),
+    }));
+    explain(report, data.rows(), printer);
+    printer.remark(format_args!("model written to {}", args.output.display()));
+    Ok(Exit::Done)
+}
+
+fn explain(report: &GroupsReport, rows: usize, printer: Printer) {
+    let own = report
+        .groups
+        .iter()
+        .filter(|g| g.fallback.is_none())
+        .count();
+    printer.remark(format_args!(
+        "{rows} rows in {} groups, {own} of them with a map of their own",
+        report.groups.len()
+    ));
+    printer.remark(format_args!(
+        "held-out NLL: {:.4} with one model for all rows, {:.4} with a map per group alone, {:.4} as mixed here",
+        report.nll_pooled, report.nll_separate, report.nll_after
+    ));
+    let line = |group: &GroupReport| {
+        let fallback = match group.fallback.as_deref() {
+            None => format!("{:.2}", group.weight),
+            Some([]) => "that of all rows".to_owned(),
+            Some(key) => format!("that of {}", key.join(", ")),
+        };
+        vec![
+            group.key.join(", "),
+            group.rows.to_string(),
+            fallback,
+            format!("{:.4}", group.nll_before),
+            format!("{:.4}", group.nll_parent),
+            format!("{:.4}", group.nll_after),
+        ]
+    };
+    let header = [
+        "group",
+        "rows",
+        "own map\u{2019}s weight",
+        "NLL before",
+        "parent\u{2019}s",
+        "after",
+    ];
+    let lines = report.groups.iter().take(SHOWN).map(line).collect();
+    printer.result(printer::table(header.map(str::to_owned).to_vec(), lines));
+    if report.groups.len() > SHOWN {
+        let more = report.groups.len() - SHOWN;
+        printer.remark(format_args!("and {more} more groups; --json lists all"));
+    }
+}
+
+/// Fits behind a progress bar.
+fn fit(
+    how: &GroupFit,
+    data: &Dataset<'_>,
+    groups: &RowGroups,
+    printer: Printer,
+) -> ordercal::Result<FittedGroups> {
+    let bar = printer.progress(0, "groups");
+    let watch = |progress: &Progress| {
+        bar.set_length(progress.of as u64);
+        bar.set_position(progress.iteration as u64);
+        ControlFlow::Continue(())
+    };
+    let found = how.fit(data, groups, &watch);
+    bar.finish_and_clear();
+    found
+}
