@@ -32,7 +32,7 @@ pub const ALPHA: f64 = 0.05;
 
 fn shift(bet: usize) -> f64 {
     let size = SHIFTS[bet / 2];
-    if bet % 2 == 0 { size } else { -size }
+    if bet.is_multiple_of(2) { size } else { -size }
 }
 
 /// A test that windows are given to, one after the other.

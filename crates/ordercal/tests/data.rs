@@ -297,10 +297,7 @@ fn common_offsets_do_not_cost_digits() {
     let measure = |scores: &Array2<f64>| {
         let scores = Scores::new(ScoreKind::Logits, scores.view()).unwrap();
         let data = Dataset::new(scores, &labels).unwrap();
-        let fitted = Method::from_key("ts")
-            .unwrap()
-            .fit(&data)
-            .unwrap();
+        let fitted = Method::from_key("ts").unwrap().fit(&data).unwrap();
         (fitted.report.nll_before, fitted.report.nll_after)
     };
     let (before, after) = measure(&scores);
@@ -371,7 +368,10 @@ fn zeros_are_the_same_as_probabilities_and_as_logarithms() {
     let found = of(Scores::new(ScoreKind::LogProbs, logs.view()).unwrap());
     let expected = of(Scores::new(ScoreKind::Probs, probs.view()).unwrap());
     assert!((found.nll_after - expected.nll_after).abs() < 1e-6);
-    assert!(found.notes.join(" ").contains("of probability 0"), "{found:?}");
+    assert!(
+        found.notes.join(" ").contains("of probability 0"),
+        "{found:?}"
+    );
     // The last class is -inf everywhere, so it is masked; the order of the others is kept.
     let deep = array![[0.0_f32, -300.0, f32::NEG_INFINITY, f32::NEG_INFINITY]];
     let deep = ndarray::concatenate![ndarray::Axis(0), deep, logs.mapv(|v| v as f32)];

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use ordercal::compare::Measures;
 use ordercal::Error::SoftLabels;
+use ordercal::compare::Measures;
 use ordercal::diagnose::RowChecks;
 use ordercal::metrics::{BootstrapOptions, Metric, MetricOptions, MetricState};
 use ordercal::words::count;

@@ -374,6 +374,9 @@ fn without_class_bins_the_other_metrics_are_the_same() {
     expected.remove(&Metric::ClasswiseEce).unwrap();
     expected.remove(&Metric::ClasswiseEceSum).unwrap();
     assert_eq!(found, expected);
-    assert!(matches!(whole.merge(&small), Err(Error::StateMismatch { .. })));
+    assert!(matches!(
+        whole.merge(&small),
+        Err(Error::StateMismatch { .. })
+    ));
     assert!(small.reliability(Target::Class(1)).is_err());
 }
