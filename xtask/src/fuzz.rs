@@ -49,26 +49,51 @@ pub fn run(minutes: &str, only: &[&str]) -> Result<()> {
     let targets = fuzzer.targets(only)?;
     let seconds = (60.0 * minutes / targets.len() as f64).ceil().max(1.0) as u64;
     let mut failed = Vec::new();
-    let head = ["target", "executions", "edges", "inputs", "bytes", "crashes"];
+    let head = [
+        "target",
+        "executions",
+        "edges",
+        "inputs",
+        "bytes",
+        "crashes",
+    ];
     let [name, rest @ ..] = head;
     let line = |name: &str, cells: [String; 5]| {
-        println!("{name:12}{}", cells.map(|cell| format!("{cell:>12}")).concat());
+        println!(
+            "{name:12}{}",
+            cells.map(|cell| format!("{cell:>12}")).concat()
+        );
     };
     line(name, rest.map(str::to_owned));
     for target in targets {
         let outcome = fuzzer.fuzz(&target, seconds)?;
-        let Outcome { executions, edges, inputs, bytes, crashes } = outcome;
+        let Outcome {
+            executions,
+            edges,
+            inputs,
+            bytes,
+            crashes,
+        } = outcome;
         let crashed = crashes.len().to_string();
         line(
             &target,
-            [executions.to_string(), edges.to_string(), inputs.to_string(), bytes.to_string(), crashed],
+            [
+                executions.to_string(),
+                edges.to_string(),
+                inputs.to_string(),
+                bytes.to_string(),
+                crashed,
+            ],
         );
         failed.extend(crashes);
     }
     if failed.is_empty() {
         return Ok(());
     }
-    let shown: Vec<String> = failed.iter().map(|path| path.display().to_string()).collect();
+    let shown: Vec<String> = failed
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
     bail!(
         "these inputs crashed; to replay one, put it into the corpus of its target ({}) and run \
          cargo test -p ordercal-io --test fuzz_corpus\n{}",
@@ -81,12 +106,20 @@ pub fn run(minutes: &str, only: &[&str]) -> Result<()> {
 pub fn minimise() -> Result<()> {
     let fuzzer = Fuzzer::build()?;
     for target in fuzzer.targets(&[])? {
-        let (committed, smallest) = (fuzzer.committed.join(&target), fuzzer.folder("smallest", &target)?);
+        let (committed, smallest) = (
+            fuzzer.committed.join(&target),
+            fuzzer.folder("smallest", &target)?,
+        );
         fs::remove_dir_all(&smallest)?;
         fs::create_dir_all(&smallest)?;
         let mut command = fuzzer.command(&target);
         command.args(["-set_cover_merge=1", "-use_counters=0", "-verbosity=0"]);
-        command.args([&smallest, &committed, &fuzzer.folder("found", &target)?, &fuzzer.folder("seeds", &target)?]);
+        command.args([
+            &smallest,
+            &committed,
+            &fuzzer.folder("found", &target)?,
+            &fuzzer.folder("seeds", &target)?,
+        ]);
         step(command.stderr(Stdio::null()))?;
         fs::remove_dir_all(&committed)?;
         fs::create_dir_all(&committed)?;
@@ -114,7 +147,10 @@ pub fn minimise() -> Result<()> {
 impl Fuzzer {
     /// Builds the program, with the versions of the workspace's dependencies.
     fn build() -> Result<Self> {
-        let version = cargo(&["fuzz", "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        let version = cargo(&["fuzz", "--version"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
         if !version.is_ok_and(|status| status.success()) {
             bail!("{INSTALL}");
         }
@@ -123,10 +159,18 @@ impl Fuzzer {
         let work = root.join("target/fuzz");
         fs::copy(root.join("Cargo.lock"), source.join("Cargo.lock"))?;
         step(
-            cargo(&["fuzz", "build", "--sanitizer", "none", "--codegen-units", "16", "--fuzz-dir"])
-                .arg(&source)
-                .arg("--target-dir")
-                .arg(&work),
+            cargo(&[
+                "fuzz",
+                "build",
+                "--sanitizer",
+                "none",
+                "--codegen-units",
+                "16",
+                "--fuzz-dir",
+            ])
+            .arg(&source)
+            .arg("--target-dir")
+            .arg(&work),
         )?;
         let host = output(&mut Command::new("rustc").arg("-vV"))?;
         let host = host.lines().find_map(|line| line.strip_prefix("host: "));
@@ -144,8 +188,14 @@ impl Fuzzer {
         let names = folders.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
         let mut names = names.collect::<Result<Vec<String>>>()?;
         names.sort();
-        if let Some(unknown) = only.iter().find(|name| !names.iter().any(|known| known == *name)) {
-            bail!("there is no target `{unknown}`; the targets are {}", names.join(", "));
+        if let Some(unknown) = only
+            .iter()
+            .find(|name| !names.iter().any(|known| known == *name))
+        {
+            bail!(
+                "there is no target `{unknown}`; the targets are {}",
+                names.join(", ")
+            );
         }
         names.retain(|name| only.is_empty() || only.contains(&name.as_str()));
         Ok(names)
@@ -171,7 +221,8 @@ impl Fuzzer {
     }
 
     fn fuzz(&self, target: &str, seconds: u64) -> Result<Outcome> {
-        let [found, seeds, crashes] = ["found", "seeds", "crashes"].map(|purpose| self.folder(purpose, target));
+        let [found, seeds, crashes] =
+            ["found", "seeds", "crashes"].map(|purpose| self.folder(purpose, target));
         let (found, seeds, crashes) = (found?, seeds?, crashes?);
         let old = contents(&crashes)?.0;
         let mut command = self.command(target);
@@ -180,7 +231,9 @@ impl Fuzzer {
             .arg(format!("-artifact_prefix={}/", crashes.display()))
             .args(["-print_final_stats=1", "-reload=0"])
             .args([&found, &self.committed.join(target), &seeds]);
-        let result = command.output().with_context(|| format!("cannot run {command:?}"))?;
+        let result = command
+            .output()
+            .with_context(|| format!("cannot run {command:?}"))?;
         let log = String::from_utf8_lossy(&result.stderr).into_owned();
         fs::write(self.work.join(format!("{target}.log")), &log)?;
         let (mut new, _) = contents(&crashes)?;

@@ -161,7 +161,11 @@ pub(crate) fn find(
 fn append_shares(path: &Path, names: &[String], found: &mut Found, soft: &Found) -> Result<()> {
     let (ScoreColumns::Wide(scores), ScoreColumns::Wide(shares)) = (&found.scores, &soft.scores)
     else {
-        return Err(missing(path, "a column of scores for each soft label", names));
+        return Err(missing(
+            path,
+            "a column of scores for each soft label",
+            names,
+        ));
     };
     let mut shares = shares.clone();
     if let (Some(classes), Some(others)) = (&found.class_names, &soft.class_names) {

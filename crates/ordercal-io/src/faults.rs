@@ -18,7 +18,9 @@ enum Fault {
     /// The file cannot be synchronised.
     Sync(i32),
     /// Every other write is interrupted by a signal.
-    Interrupted { now: bool },
+    Interrupted {
+        now: bool,
+    },
     /// No write takes more than a few bytes.
     Short,
 }
@@ -174,7 +176,10 @@ mod tests {
         let endings = Format::ALL.iter().flat_map(|format| format.endings());
         let mut names: Vec<String> = endings.map(|ending| format!("scores{ending}")).collect();
         for packed in Packing::endings() {
-            names.extend([format!("scores.csv{packed}"), format!("scores.jsonl{packed}")]);
+            names.extend([
+                format!("scores.csv{packed}"),
+                format!("scores.jsonl{packed}"),
+            ]);
         }
         names.retain(|name| {
             let offered = write_scores(&tempfile::tempdir().unwrap().path().join(name));

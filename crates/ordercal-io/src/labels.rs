@@ -57,12 +57,7 @@ impl LabelDecoder {
     }
 
     /// The class index of each row. `first_row` is the array's first row, counted from the start of the file.
-    pub(crate) fn decode(
-        &self,
-        path: &Path,
-        array: AnyArray,
-        first_row: usize,
-    ) -> Result<Labels> {
+    pub(crate) fn decode(&self, path: &Path, array: AnyArray, first_row: usize) -> Result<Labels> {
         let columns = array.shape.get(1).copied().unwrap_or(1);
         if columns > 1 {
             return one_hot_or_soft(path, &array, columns, first_row);
@@ -190,9 +185,9 @@ fn one_hot_or_soft(
         Array2::from_shape_vec((values.len() / columns, columns), values).ok()
     };
     match hard {
-        Err(_) if array.dtype.is_float() => {
-            soft().map_or(hard.map(Labels::Classes), |shares| Ok(Labels::Shares(shares)))
-        }
+        Err(_) if array.dtype.is_float() => soft().map_or(hard.map(Labels::Classes), |shares| {
+            Ok(Labels::Shares(shares))
+        }),
         hard => hard.map(Labels::Classes),
     }
 }

@@ -12,7 +12,9 @@ pub fn default_memory_limit() -> Option<usize> {
         "/sys/fs/cgroup/memory.max",
         "/sys/fs/cgroup/memory/memory.limit_in_bytes",
     ];
-    let groups = files.into_iter().filter_map(|file| fs::read_to_string(file).ok());
+    let groups = files
+        .into_iter()
+        .filter_map(|file| fs::read_to_string(file).ok());
     let groups = groups.filter_map(|text| text.trim().parse().ok());
     let least = groups.chain(total).min()?;
     Some(least / 4 * 3)
@@ -20,7 +22,9 @@ pub fn default_memory_limit() -> Option<usize> {
 
 /// The total in the text of `/proc/meminfo`, in bytes.
 fn total_memory(text: &str) -> Option<usize> {
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
     let number = line.trim().strip_suffix("kB")?;
     number.trim().parse::<usize>().ok()?.checked_mul(1024)
 }

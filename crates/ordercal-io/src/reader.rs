@@ -465,10 +465,7 @@ impl Iterator for RowReader {
 }
 
 /// The columns that are handed through; the groups, which are read with them, are the last and are not.
-fn handed_through(
-    mut ids: Vec<(String, IdType)>,
-    options: &ReadOptions,
-) -> Vec<(String, IdType)> {
+fn handed_through(mut ids: Vec<(String, IdType)>, options: &ReadOptions) -> Vec<(String, IdType)> {
     if options.columns.groups.is_some() {
         ids.pop();
     }

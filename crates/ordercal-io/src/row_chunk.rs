@@ -169,7 +169,9 @@ impl RowChunk {
     /// # Errors
     /// [`Error::Data`] with the row counted from the start of the file; [`Error::NoLabels`].
     pub fn dataset(&self) -> Result<Dataset<'_>> {
-        let scores = self.checked_scores().map(Scores::with_zeros_as_probabilities);
+        let scores = self
+            .checked_scores()
+            .map(Scores::with_zeros_as_probabilities);
         let data = match (&self.labels, &self.shares) {
             (Some(labels), _) => Dataset::new(scores?, labels),
             (None, Some(shares)) => Dataset::soft(scores?, shares.view()),

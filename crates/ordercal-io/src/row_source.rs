@@ -300,7 +300,12 @@ pub(crate) fn open_arrays(arrays: ArraySource) -> Result<Opened> {
     if let Some(groups) = &arrays.groups {
         match *groups.shape() {
             [_] | [_, 1] => check_length(groups, rows)?,
-            _ => return Err(wrong_shape(groups, format!("groups are one per row, {rows}"))),
+            _ => {
+                return Err(wrong_shape(
+                    groups,
+                    format!("groups are one per row, {rows}"),
+                ));
+            }
         }
     }
     Ok(Opened {
@@ -326,7 +331,9 @@ pub(crate) fn check_labels(labels: &ArrayReader, rows: usize, classes: usize) ->
         [_, columns] if columns == classes && !text => check_length(labels, rows),
         _ => Err(wrong_shape(
             labels,
-            format!("labels are one per row: {rows}, {rows}×1, or a distribution, {rows}×{classes}"),
+            format!(
+                "labels are one per row: {rows}, {rows}×1, or a distribution, {rows}×{classes}"
+            ),
         )),
     }
 }

@@ -26,7 +26,10 @@ impl Comparison {
         let clean = |name: &mut String| *name = name.chars().map(printable).collect();
         for dataset in &mut datasets {
             clean(&mut dataset.name);
-            dataset.methods.iter_mut().for_each(|m| clean(&mut m.method));
+            dataset
+                .methods
+                .iter_mut()
+                .for_each(|m| clean(&mut m.method));
         }
         let missing = |what: String| Err(Error::Incomplete { what });
         let Some(first) = datasets.first() else {

@@ -143,7 +143,9 @@ pub enum Error {
         value: f64,
     },
     /// A soft label that is no distribution.
-    #[error("row {row}: the soft label sums to {sum} instead of 1; a label is a class, or a distribution over the classes")]
+    #[error(
+        "row {row}: the soft label sums to {sum} instead of 1; a label is a class, or a distribution over the classes"
+    )]
     TargetNotNormalised {
         /// The row.
         row: usize,

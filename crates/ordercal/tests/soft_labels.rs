@@ -99,7 +99,10 @@ fn proper_scores_are_expectations_over_the_labels() {
     ]);
     for (metric, expected) in expected {
         let value = found.metrics[&metric];
-        assert!((value - expected).abs() < 1e-6, "{metric}: {value}, {expected}");
+        assert!(
+            (value - expected).abs() < 1e-6,
+            "{metric}: {value}, {expected}"
+        );
     }
     assert_eq!(found.changed_predictions, 0);
 }
@@ -109,7 +112,10 @@ fn other_metrics_and_resamples_are_refused() {
     let data = Dataset::soft(scores(), targets().view()).unwrap();
     let model = Model::from(TsModel::new(CLASSES, 0.5).unwrap());
     let error = measure(&model, &data, &measures(&[Metric::Ece])).unwrap_err();
-    assert!(matches!(error, Error::MetricNotSupported { metric: "ece", .. }));
+    assert!(matches!(
+        error,
+        Error::MetricNotSupported { metric: "ece", .. }
+    ));
     let resampled = Measures {
         bootstrap: Some(BootstrapOptions::default()),
         ..measures(&[Metric::Nll])
@@ -124,7 +130,11 @@ fn a_temperature_minimises_the_expected_loss() {
     let report = Method::from_key("ts").unwrap().fit(&data).unwrap().report;
     let grid = (1..4000).map(|step| expected_nll(f64::from(step) / 1000.0));
     let best = grid.fold(f64::INFINITY, f64::min);
-    assert!((report.nll_after - best).abs() < 1e-6, "{} {best}", report.nll_after);
+    assert!(
+        (report.nll_after - best).abs() < 1e-6,
+        "{} {best}",
+        report.nll_after
+    );
     assert!((report.nll_before - expected_nll(1.0)).abs() < 1e-6);
 }
 
@@ -194,14 +204,36 @@ fn weights_of_rows_multiply_their_shares() {
 
 #[test]
 fn what_is_no_distribution_is_refused_with_its_row() {
-    let scores = || Scores::new(ScoreKind::Logits, array![[1.0_f32, 0.0], [0.0, f32::NEG_INFINITY]]);
-    let refuse = |targets: Array2<f64>| Dataset::soft(scores().unwrap(), targets.view()).unwrap_err();
+    let scores = || {
+        Scores::new(
+            ScoreKind::Logits,
+            array![[1.0_f32, 0.0], [0.0, f32::NEG_INFINITY]],
+        )
+    };
+    let refuse =
+        |targets: Array2<f64>| Dataset::soft(scores().unwrap(), targets.view()).unwrap_err();
     let error = refuse(array![[0.5, 0.4], [1.0, 0.0]]);
-    assert!(matches!(error, Error::TargetNotNormalised { row: 0, .. }), "{error}");
+    assert!(
+        matches!(error, Error::TargetNotNormalised { row: 0, .. }),
+        "{error}"
+    );
     let error = refuse(array![[0.5, 0.5], [-0.5, 1.5]]);
-    assert!(matches!(error, Error::InvalidTarget { row: 1, column: 0, .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            Error::InvalidTarget {
+                row: 1,
+                column: 0,
+                ..
+            }
+        ),
+        "{error}"
+    );
     let error = refuse(array![[0.5, 0.5], [f64::NAN, 1.0]]);
-    assert!(matches!(error, Error::InvalidTarget { row: 1, .. }), "{error}");
+    assert!(
+        matches!(error, Error::InvalidTarget { row: 1, .. }),
+        "{error}"
+    );
     let error = refuse(array![[0.5, 0.5], [0.5, 0.5]]);
     assert_eq!(error, Error::LabelMasked { row: 1, label: 1 });
     let error = refuse(array![[1.0, 0.0]]);
@@ -217,7 +249,13 @@ fn early_stopping_would_divide_the_copies_of_a_row() {
     let method: Method = serde_json::from_str(method).unwrap();
     let error = method.fit(&data).unwrap_err();
     assert!(
-        matches!(error, Error::InvalidParameter { name: "early_stopping", .. }),
+        matches!(
+            error,
+            Error::InvalidParameter {
+                name: "early_stopping",
+                ..
+            }
+        ),
         "{error}"
     );
 }

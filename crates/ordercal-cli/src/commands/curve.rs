@@ -59,7 +59,10 @@ pub fn run(args: &CurveArgs, common: &Common, printer: Printer) -> Result<Exit> 
     let seeds: Vec<u64> = (0..count).map(|i| first.wrapping_add(i)).collect();
     // Planned before the files are read, so that a wrong method is refused at once.
     plan(axis, &methods, 0, &seeds)?;
-    let bundle = Bundle::check_one(&args.bundle, &read_options(args.kind, &args.classes, &args.read))?;
+    let bundle = Bundle::check_one(
+        &args.bundle,
+        &read_options(args.kind, &args.classes, &args.read),
+    )?;
     bundle.warn(printer)?;
     let fits = plan(axis, &methods, bundle.n_calib, &seeds)?;
     let splits = bundle.read()?;

@@ -394,15 +394,22 @@ fn a_metric_that_is_undefined_is_null_and_survives_a_resume() {
     // Every prediction is right, so that nothing can be told by confidence.
     let text = csv(120);
     let right = text.lines().skip(1).map(|line| {
-        let scores: Vec<f64> = line.split(',').skip(1).map(|v| v.parse().unwrap()).collect();
-        let best = (0..3).max_by(|&a, &b| scores[a].total_cmp(&scores[b])).unwrap();
+        let scores: Vec<f64> = line
+            .split(',')
+            .skip(1)
+            .map(|v| v.parse().unwrap())
+            .collect();
+        let best = (0..3)
+            .max_by(|&a, &b| scores[a].total_cmp(&scores[b]))
+            .unwrap();
         format!("{best}{}\n", &line[1..])
     });
     let text: String = std::iter::once("label,logit_0,logit_1,logit_2\n".to_owned())
         .chain(right)
         .collect();
     place.write("b.safetensors", halves(&text));
-    let line = "compare b.safetensors --methods ts --metrics nll,auroc --bootstrap 0 --out out --json";
+    let line =
+        "compare b.safetensors --methods ts --metrics nll,auroc --bootstrap 0 --out out --json";
     let metrics = |line: &str| {
         let mut found = place.run(line).ok().json();
         found["datasets"][0]["methods"][1]["metrics"].take()

@@ -110,7 +110,10 @@ fn a_kill_leaves_the_old_file_or_the_new_one() {
     let old = std::time::SystemTime::now() - Duration::from_secs(60);
     for name in place.names() {
         if !before.contains(&name) {
-            assert!(name.starts_with(".p.npy.") && name.ends_with(".tmp"), "{name}");
+            assert!(
+                name.starts_with(".p.npy.") && name.ends_with(".tmp"),
+                "{name}"
+            );
             let left = std::fs::File::options().write(true).open(place.path(&name));
             left.unwrap().set_modified(old).unwrap();
         }

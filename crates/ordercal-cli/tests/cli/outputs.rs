@@ -112,7 +112,9 @@ fn a_shard_is_merged_once() {
     place.write("d.csv", csv(100));
     place.run("evaluate d.csv --state-out d.state").ok();
     place.run("merge a.state b.state --state-out ab.state").ok();
-    place.run("merge ab.state d.state --state-out abd.state").ok();
+    place
+        .run("merge ab.state d.state --state-out abd.state")
+        .ok();
     for line in ["merge ab.state b.state", "merge d.state abd.state"] {
         let run = place.run(line);
         assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{line}");

@@ -36,7 +36,8 @@ fn one_hot_columns_give_the_bytes_of_the_label_column() {
         place
             .run(&format!("{fit} --soft-labels q_* -o b.safetensors"))
             .ok();
-        let [a, b] = ["a", "b"].map(|name| std::fs::read(place.path(&format!("{name}.safetensors"))));
+        let [a, b] =
+            ["a", "b"].map(|name| std::fs::read(place.path(&format!("{name}.safetensors"))));
         assert!(a.unwrap() == b.unwrap(), "{method}");
     }
 }
@@ -74,7 +75,11 @@ fn soft_labels_are_fitted_and_evaluated() {
     place.write("e.csv", with_shares(80, 0.7).replace("0.7", "0.9"));
     let run = place.run("evaluate e.csv --soft-labels q_*");
     assert_eq!(run.code, 2);
-    assert!(run.stderr.contains("row 0: the soft label sums to 1.2"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("row 0: the soft label sums to 1.2"),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]
@@ -98,7 +103,10 @@ fn groups_go_with_folds() {
     for (more, word) in [
         ("--method ts --groups patient", "--groups is about folds"),
         ("--groups doctor", "doctor"),
-        ("--method ts --groups patient --folds 3 --stratified", "stratified"),
+        (
+            "--method ts --groups patient --folds 3 --stratified",
+            "stratified",
+        ),
     ] {
         let run = place.run(&format!("fit d.csv {more} -o n.safetensors"));
         assert_eq!(run.code, 2, "{more}");
@@ -112,8 +120,14 @@ fn what_exceeds_the_limit_of_memory_is_a_sentence() {
     let place = Folder::new();
     place.write("d.csv", csv(300));
     for (line, word) in [
-        ("fit d.csv --method sms -o m.safetensors --max-memory 9kB", "a linear map of"),
-        ("evaluate d.csv --max-memory 1kB", "the scores of all rows would take"),
+        (
+            "fit d.csv --method sms -o m.safetensors --max-memory 9kB",
+            "a linear map of",
+        ),
+        (
+            "evaluate d.csv --max-memory 1kB",
+            "the scores of all rows would take",
+        ),
         ("evaluate d.csv --max-memory many", "500MB"),
     ] {
         let run = place.run(line);
@@ -139,7 +153,11 @@ fn another_kind_than_that_of_the_fit_is_a_warning() {
         let run = place.run(line);
         let said = run.stderr.contains("the model was fitted to logits");
         // Probabilities are no logarithms, which is an error of its own.
-        assert!(said || run.stderr.contains("log-prob"), "{line}: {}", run.stderr);
+        assert!(
+            said || run.stderr.contains("log-prob"),
+            "{line}: {}",
+            run.stderr
+        );
     }
     let run = place.run("apply m.safetensors d.csv -o q.npy").ok();
     assert!(!run.stderr.contains("fitted to"), "{}", run.stderr);

@@ -66,7 +66,10 @@ fn write_files(ending: &str, folder: &Path) {
             .expect("a seed can be written");
     }
     let packed = ending.strip_suffix(".zst");
-    for entry in fs::read_dir(FIXTURES).expect("there are fixtures").flatten() {
+    for entry in fs::read_dir(FIXTURES)
+        .expect("there are fixtures")
+        .flatten()
+    {
         let (path, name) = (entry.path(), entry.file_name());
         let name = name.to_string_lossy();
         let wanted = |ending: &str| {
@@ -89,7 +92,11 @@ fn zstd_frame(bytes: &[u8]) -> Option<Vec<u8>> {
     const SINGLE_SEGMENT: u8 = 0x20;
     let size = u8::try_from(bytes.len()).ok()?;
     let last_block = 1 | u32::from(size) << 3;
-    let header = [&MAGIC[..], &[SINGLE_SEGMENT, size], &last_block.to_le_bytes()[..3]];
+    let header = [
+        &MAGIC[..],
+        &[SINGLE_SEGMENT, size],
+        &last_block.to_le_bytes()[..3],
+    ];
     Some([&header.concat(), bytes].concat())
 }
 

@@ -7,7 +7,8 @@ use ndarray::{Array2, ArrayView2};
 use ordercal::metrics::MetricState;
 use ordercal::{Dataset, Method, Model, ScoreKind, Scores};
 use ordercal_io::{
-    DataRef, Error, Format, LoadedData, ReadOptions, RowReader, SavedModel, discard_pending, inspect,
+    DataRef, Error, Format, LoadedData, ReadOptions, RowReader, SavedModel, discard_pending,
+    inspect,
 };
 use ordercal_testkit::promise::violation;
 
@@ -192,7 +193,10 @@ fn round_trip(bytes: &[u8]) {
     let classes = 2 + usize::from(*classes) % 4;
     let scale = 10_f32.powi(i32::from(*exponent as i8) % 30);
     let rows: Vec<&[u8]> = rows.chunks_exact(classes + 1).take(MOST_ROWS).collect();
-    let labels: Vec<usize> = rows.iter().map(|row| usize::from(row[0]) % classes).collect();
+    let labels: Vec<usize> = rows
+        .iter()
+        .map(|row| usize::from(row[0]) % classes)
+        .collect();
     let score = |(row, class): (usize, usize)| scale * f32::from(rows[row][class + 1] as i8);
     let logits = Array2::from_shape_fn((rows.len(), classes), score);
     let Ok(scores) = Scores::new(ScoreKind::Logits, logits.view()) else {
@@ -205,7 +209,9 @@ fn round_trip(bytes: &[u8]) {
     };
     let saved = SavedModel::new(method.clone(), fitted);
     let path = FOLDER.path().join("model.safetensors");
-    saved.save(&path).expect("the temporary folder can be written to");
+    saved
+        .save(&path)
+        .expect("the temporary folder can be written to");
     let loaded = SavedModel::load(&path).expect("it was just saved");
     assert_eq!(loaded.to_bytes().unwrap(), saved.to_bytes().unwrap());
     let before = apply(&saved.model, logits.view());

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use ordercal::Rng;
 use ordercal::metrics::Metric;
 use ordercal_report::{
-    Arrow, Comparison, DataSource, DatasetResult, MethodResult, Report, SimplexFigure, Table, Theme,
-    to_csv, to_latex, to_markdown, to_text,
+    Arrow, Comparison, DataSource, DatasetResult, MethodResult, Report, SimplexFigure, Table,
+    Theme, to_csv, to_latex, to_markdown, to_text,
 };
 
 /// Parts of which names are made.

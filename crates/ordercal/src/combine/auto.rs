@@ -211,9 +211,8 @@ impl<P: Promise> Calibrator for Automatic<P> {
                 false => count(most, "row", "rows"),
             };
             let verb = if most == 1 { "is" } else { "are" };
-            let note = format!(
-                "{few} {verb} too few to tell what helps: the scores are left as they are"
-            );
+            let note =
+                format!("{few} {verb} too few to tell what helps: the scores are left as they are");
             let mut fitted = Uncalibrated::default().fit(data, watch)?;
             fitted.report.notes.push(note);
             return Ok(fitted);

@@ -374,6 +374,9 @@ fn without_class_bins_the_other_metrics_are_the_same() {
     expected.remove(&Metric::ClasswiseEceSum).unwrap();
     // As text, because some are NaN.
     assert_eq!(format!("{found:?}"), format!("{expected:?}"));
-    assert!(matches!(whole.merge(&small), Err(Error::StateMismatch { .. })));
+    assert!(matches!(
+        whole.merge(&small),
+        Err(Error::StateMismatch { .. })
+    ));
     assert!(small.reliability(Target::Class(1)).is_err());
 }

@@ -126,11 +126,7 @@ impl Bundle {
 }
 
 /// How bundles are read.
-pub fn read_options(
-    kind: Option<ScoreKind>,
-    classes: &ClassArgs,
-    read: &ReadArgs,
-) -> ReadOptions {
+pub fn read_options(kind: Option<ScoreKind>, classes: &ClassArgs, read: &ReadArgs) -> ReadOptions {
     read.options()
         .with_kind(kind)
         .with_labels(LabelNeed::Required)

@@ -45,7 +45,10 @@ impl ComparisonSettings {
             .with_effort(args.search.into())
             .with_seed(seed);
         search.folds = args.folds;
-        let bundles = Bundle::check_all(&args.bundles, &read_options(args.kind, &args.classes, &args.read))?;
+        let bundles = Bundle::check_all(
+            &args.bundles,
+            &read_options(args.kind, &args.classes, &args.read),
+        )?;
         Ok(Self {
             command: command(args, &methods, &metrics, seed),
             bundles,

@@ -5,10 +5,10 @@ pub(crate) mod odir;
 
 use crate::data::Dataset;
 use crate::error::Result;
+use crate::memory;
 use crate::methods::likelihood::spread;
 use crate::methods::temperature::SPREAD_BOUNDS;
 use crate::methods::{FitReport, Fitted};
-use crate::memory;
 use crate::models::{Features, LARGEST_WEIGHT, LinearModel, LinearParts, LinearShape};
 use crate::nn::input::InputKind;
 use crate::optim::lbfgs::Step;

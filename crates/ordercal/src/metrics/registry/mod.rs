@@ -213,8 +213,9 @@ impl Metric {
         match undefined.filter(|_| data.has_soft_labels()) {
             Some(metric) => Err(Error::MetricNotSupported {
                 metric: metric.key(),
-                reason: "labels are distributions, for which only nll, brier and brier_sum are defined"
-                    .to_owned(),
+                reason:
+                    "labels are distributions, for which only nll, brier and brier_sum are defined"
+                        .to_owned(),
             }),
             None => Ok(()),
         }

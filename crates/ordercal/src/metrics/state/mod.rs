@@ -170,9 +170,11 @@ impl MetricState {
     pub fn mark_shard(&mut self) {
         if self.shards.is_empty() {
             // FNV-1a.
-            let hash = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+            let hash =
+                |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
             let bytes = self.to_bytes();
-            self.shards.push(bytes.iter().fold(0xcbf2_9ce4_8422_2325, hash));
+            self.shards
+                .push(bytes.iter().fold(0xcbf2_9ce4_8422_2325, hash));
         }
     }
 
@@ -302,7 +304,10 @@ impl MetricState {
         }
         let kept = |state: &Self| [state.has_marginal(), state.has_class_bins()];
         let names = ["marginal_ce", "the class-wise part"];
-        for (name, (left, right)) in names.into_iter().zip(kept(self).into_iter().zip(kept(other))) {
+        for (name, (left, right)) in names
+            .into_iter()
+            .zip(kept(self).into_iter().zip(kept(other)))
+        {
             let say = |kept: bool| if kept { "kept" } else { "not kept" };
             if left != right {
                 return mismatch(name, say(left).into(), say(right).into());
