@@ -55,7 +55,7 @@ mod _native {
 
     /// The same limit of memory as the tool's.
     #[pymodule_init]
-    fn init(_: &Bound<'_, PyModule>) -> PyResult<()> {
+    fn init(_module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
         if let Some(bytes) = ordercal_io::default_memory_limit() {
             ordercal::memory::set_limit(bytes);
         }

@@ -199,7 +199,7 @@ def broken(calib: Split, row: int, column: int, value: float) -> np.ndarray:
         (lambda c: ([[1.0, 2.0], [1.0]], [0, 1]), ValueError, "differ in length"),
         (lambda c: (c.scores, c.labels + 0.5), ValueError, "row 0: the label .* is not a whole number"),
         (lambda c: (c.scores, ["a", "b"] * 400), ValueError, "2 different labels for 5 classes"),
-        (lambda c: (c.scores, np.eye(5)[c.labels]), ValueError, "one label per row"),
+        (lambda c: (c.scores, np.eye(4)[c.labels % 4]), ValueError, "4 columns for 5 classes"),
     ],
     ids=range(14),
 )

@@ -172,7 +172,7 @@ impl Fuzzer {
             .arg("--target-dir")
             .arg(&work),
         )?;
-        let host = output(&mut Command::new("rustc").arg("-vV"))?;
+        let host = output(Command::new("rustc").arg("-vV"))?;
         let host = host.lines().find_map(|line| line.strip_prefix("host: "));
         let host = host.context("rustc does not say what it compiles for")?;
         Ok(Self {

@@ -23,7 +23,7 @@ const MAX_MARGINAL_CLASSES: usize = 1 << 14;
 
 /// The bins of every class, of the scores and of each model, may take this many bytes together; for more classes the
 /// class-wise metrics are left out.
-const MAX_CLASS_BINS: usize = 200 << 20;
+const MAX_CLASS_BINS: usize = 400 << 20;
 
 /// Whether a file has too many scores to be in memory.
 pub fn is_large(rows: usize, classes: usize) -> bool {

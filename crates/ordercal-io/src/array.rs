@@ -250,12 +250,13 @@ impl AnyArray {
         self.values.append(more.values);
     }
 
-    /// The columns of a matrix in another order.
+    /// Some columns of a matrix, in any order.
     pub(crate) fn with_columns(self, columns: &[usize]) -> Self {
         let (rows, width) = (self.shape[0], self.shape[1]);
         let cells = (0..rows).flat_map(|row| columns.iter().map(move |c| row * width + c));
         Self {
             values: self.values.gather(cells),
+            shape: vec![rows, columns.len()],
             ..self
         }
     }

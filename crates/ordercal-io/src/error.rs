@@ -182,8 +182,8 @@ pub enum Error {
     },
     /// Labels or weights of another length than the scores.
     #[error(
-        "{}: `{array}` has {}, but the scores have {rows}",
-        path.display(), count(*found, "row", "rows")
+        "{}: `{array}` has {}, but the scores have {}",
+        path.display(), count(*found, "row", "rows"), count(*rows, "row", "rows")
     )]
     LengthMismatch {
         /// The file.

@@ -24,10 +24,11 @@ fn logits() -> Array2<f32> {
 fn targets() -> Array2<f64> {
     let mut rng = Rng::new(6);
     let mut targets = Array2::zeros((ROWS, CLASSES));
-    for (row, mut target) in targets.outer_iter_mut().enumerate() {
-        let share = [0.0, 0.25, 0.5, 0.9][row % 4];
-        target[rng.below(CLASSES)] += 1.0 - share;
-        target[rng.below(CLASSES)] += share;
+    for (row, scores) in logits().outer_iter().enumerate() {
+        let share = [0.0, 0.25, 0.5, 0.75][row % 4];
+        let best = (0..CLASSES).max_by(|&a, &b| scores[a].total_cmp(&scores[b]));
+        targets[(row, best.unwrap())] += 1.0 - share;
+        targets[(row, rng.below(CLASSES))] += share;
     }
     targets
 }
@@ -43,6 +44,14 @@ fn probabilities(beta: f64) -> Array2<f64> {
         row /= sum;
     }
     probs
+}
+
+/// These metrics and no others.
+fn measures(metrics: &[Metric]) -> Measures {
+    Measures {
+        metrics: metrics.to_vec(),
+        ..Measures::new(metrics)
+    }
 }
 
 fn expected_nll(beta: f64) -> f64 {
@@ -71,7 +80,7 @@ fn proper_scores_are_expectations_over_the_labels() {
     assert_eq!(data.examples(), ROWS);
     let metrics = [Metric::Nll, Metric::Brier, Metric::BrierSum];
     let model = Model::from(UncalibratedModel::new(CLASSES).unwrap());
-    let found = measure(&model, &data, &Measures::new(&metrics)).unwrap();
+    let found = measure(&model, &data, &measures(&metrics)).unwrap();
     let (probs, targets) = (probabilities(1.0), targets());
     let mut brier = 0.0;
     for (p, q) in probs.outer_iter().zip(targets.outer_iter()) {
@@ -102,14 +111,16 @@ fn proper_scores_are_expectations_over_the_labels() {
 fn other_metrics_and_resamples_are_refused() {
     let data = Dataset::soft(scores(), targets().view()).unwrap();
     let model = Model::from(TsModel::new(CLASSES, 0.5).unwrap());
-    let error = measure(&model, &data, &Measures::new(&[Metric::Ece])).unwrap_err();
+    let error = measure(&model, &data, &measures(&[Metric::Ece])).unwrap_err();
     assert!(matches!(
         error,
         Error::MetricNotSupported { metric: "ece", .. }
     ));
-    let mut measures = Measures::new(&[Metric::Nll]);
-    measures.bootstrap = Some(BootstrapOptions::default());
-    let error = measure(&model, &data, &measures).unwrap_err();
+    let resampled = Measures {
+        bootstrap: Some(BootstrapOptions::default()),
+        ..measures(&[Metric::Nll])
+    };
+    let error = measure(&model, &data, &resampled).unwrap_err();
     assert!(matches!(error, Error::SoftLabels { .. }), "{error}");
 }
 
@@ -226,7 +237,9 @@ fn what_is_no_distribution_is_refused_with_its_row() {
     let error = refuse(array![[0.5, 0.5], [0.5, 0.5]]);
     assert_eq!(error, Error::LabelMasked { row: 1, label: 1 });
     let error = refuse(array![[1.0, 0.0]]);
-    assert!(matches!(error, Error::WrongShape { .. }), "{error}");
+    assert!(matches!(error, Error::LengthMismatch { .. }), "{error}");
+    let error = refuse(array![[1.0], [1.0]]);
+    assert!(matches!(error, Error::InvalidArgument { .. }), "{error}");
 }
 
 #[test]

@@ -147,7 +147,7 @@ pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exi
     }
     if !missing.is_empty() {
         printer.remark(format_args!(
-            "({} left out: for {classes} classes it does not fit in memory)",
+            "({} left out: what is kept of each of {classes} classes for it would not fit in memory)",
             missing
                 .iter()
                 .map(|m| m.key())

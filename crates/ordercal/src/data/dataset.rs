@@ -8,6 +8,7 @@ use super::fingerprint::Fingerprint;
 use super::folds::Folds;
 use super::scores::{NORMALISATION_TOLERANCE, Scores};
 use crate::error::{Error, Result};
+use crate::words::count;
 
 /// Scores with labels and, optionally, row weights and groups of rows that belong together.
 ///
@@ -84,9 +85,13 @@ impl<'a> Dataset<'a> {
     /// # Ok::<(), ordercal::Error>(())
     /// ```
     pub fn soft(scores: Scores<'a>, targets: ArrayView2<'_, f64>) -> Result<Self> {
-        let (expected, found) = ((scores.rows(), scores.classes()), targets.dim());
-        if expected != found {
-            return Err(Error::WrongShape { expected, found });
+        check_length("soft labels", targets.nrows(), scores.rows())?;
+        if targets.ncols() != scores.classes() {
+            return Err(Error::InvalidArgument {
+                argument: "soft labels",
+                found: count(targets.ncols(), "column", "columns"),
+                expected: "one column per class",
+            });
         }
         let (mut labels, mut shares, mut origins) = (Vec::new(), Vec::new(), Vec::new());
         for (row, target) in targets.outer_iter().enumerate() {

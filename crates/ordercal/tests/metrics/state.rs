@@ -86,7 +86,6 @@ fn estimates_are_close_on_ordinary_data() {
         (Metric::Ap, 1e-3, 0.02),
         (Metric::Aurc, 1e-3, 0.02),
         (Metric::Eaurc, 1e-3, 0.02),
-        (Metric::AccuracyAt80, 1e-3, 0.01),
         (Metric::CoxSlope, 1e-3, 0.2),
         (Metric::CoxIntercept, 1e-3, 0.2),
     ] {
@@ -373,7 +372,8 @@ fn without_class_bins_the_other_metrics_are_the_same() {
     let (mut expected, found) = (whole.finalize().unwrap(), stored.finalize().unwrap());
     expected.remove(&Metric::ClasswiseEce).unwrap();
     expected.remove(&Metric::ClasswiseEceSum).unwrap();
-    assert_eq!(found, expected);
+    // As text, because some are NaN.
+    assert_eq!(format!("{found:?}"), format!("{expected:?}"));
     assert!(matches!(
         whole.merge(&small),
         Err(Error::StateMismatch { .. })

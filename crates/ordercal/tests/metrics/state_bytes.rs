@@ -73,7 +73,7 @@ fn another_version_is_refused() {
 #[test]
 fn unknown_flags_are_refused() {
     refused(
-        &changed(FLAGS, &4_u16.to_le_bytes()),
+        &changed(FLAGS, &16_u16.to_le_bytes()),
         "it has flags that are not known",
     );
 }
