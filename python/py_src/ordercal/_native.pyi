@@ -15,6 +15,7 @@ __all__ = [
     "decompose",
     "defaults",
     "describe_metric",
+    "estimate",
     "evaluate",
     "fit",
     "keep_order",

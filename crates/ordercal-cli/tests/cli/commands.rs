@@ -24,7 +24,9 @@ fn a_network_can_read_the_top_scores_only() {
     let fit = |options: &str| {
         let line = format!("fit b.npz#calib --method oi --hidden 5 {options} -o m.safetensors");
         place.run(&line).ok();
-        let model = SavedModel::load(&place.path("m.safetensors")).unwrap().model;
+        let model = SavedModel::load(&place.path("m.safetensors"))
+            .unwrap()
+            .model;
         match model {
             Model::Network(network) => network.to_parts(),
             other => panic!("{other:?}"),

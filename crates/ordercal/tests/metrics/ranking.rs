@@ -109,7 +109,12 @@ fn metrics_of_the_ranking_follow_their_definitions() {
         assert_close(found[&Metric::Aurc], risk, 1e-12, "aurc");
         assert_close(found[&Metric::Eaurc], risk - best, 1e-9, "eaurc");
         let first = slow_accuracy_of_first(&rows, 0.8);
-        assert_close(found[&Metric::AccuracyAtCoverage], first, 1e-12, "accuracy_at_coverage");
+        assert_close(
+            found[&Metric::AccuracyAtCoverage],
+            first,
+            1e-12,
+            "accuracy_at_coverage",
+        );
     }
 }
 
