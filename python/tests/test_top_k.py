@@ -98,7 +98,7 @@ def test_metrics_are_those_of_the_outcomes_and_of_the_best_listed_class(split: A
     # The best listed class is the prediction of all the scores, so that these agree, though the rest is often larger.
     assert (top.rest > top.probs[:, 0]).mean() > 0.1
     dense = ordercal.evaluate(logits / 4, labels)
-    for key in ("accuracy", "ece", "adaptive_ece", "ks", "auroc", "aurc", "accuracy_at_80"):
+    for key in ("accuracy", "ece", "adaptive_ece", "ks", "auroc", "aurc", "accuracy_at_coverage"):
         assert found[key] == pytest.approx(dense[key], abs=1e-6), key
     assert set(top.evaluate(labels, metrics="ece", bootstrap=20).interval) == {"ece"}
     with pytest.raises(ordercal.OrdercalError, match="`classwise_ece` needs the scores of all classes"):

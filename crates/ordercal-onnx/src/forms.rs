@@ -56,6 +56,7 @@ mod tests {
     use ordercal_testkit::rows::overconfident_data;
 
     use super::*;
+    use crate::InputType;
     use crate::check::sample_rows;
     use crate::interpreter::{self, Tensor};
 
@@ -70,7 +71,8 @@ mod tests {
         graph.output(&probabilities, "probabilities");
         graph.output(&logits, "logits");
         let input = Tensor::matrix(rows.len() / classes, classes, rows.to_vec());
-        let outputs = interpreter::run(&graph.into_model(classes, "", &[]), input).unwrap();
+        let outputs =
+            interpreter::run(&graph.into_model(classes, InputType::F32, "", &[]), input).unwrap();
         outputs["probabilities"].as_f64().unwrap().to_vec()
     }
 

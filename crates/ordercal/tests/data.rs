@@ -132,6 +132,7 @@ fn bad_probabilities_are_refused() {
 
 #[test]
 fn probabilities_of_16_bits_sum_to_1_within_what_they_can_hold() {
+    let mut refused = 0;
     for classes in [3, 100, 5000] {
         let exact = Array2::from_shape_fn((40, classes), |(row, class)| {
             (0.1 * row as f64 * (class as f64).sin()).exp()
@@ -154,7 +155,7 @@ fn probabilities_of_16_bits_sum_to_1_within_what_they_can_hold() {
                     .into_iter()
                     .any(|row| (row.sum() - 1.0).abs() > 1e-3);
                 assert_eq!(Scores::new(kind, wide.view()).is_err(), off, "{classes}");
-                assert!(off || classes == 3);
+                refused += usize::from(off);
             }
             // What rounding cannot explain is refused.
             let add = |v: f64| {
@@ -171,6 +172,7 @@ fn probabilities_of_16_bits_sum_to_1_within_what_they_can_hold() {
             );
         }
     }
+    assert!(refused > 0);
 }
 
 #[test]

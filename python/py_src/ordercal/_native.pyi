@@ -19,6 +19,7 @@ __all__ = [
     "decompose",
     "defaults",
     "describe_metric",
+    "estimate",
     "evaluate",
     "fit",
     "fit_group",

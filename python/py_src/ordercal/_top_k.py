@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -38,7 +37,6 @@ def _log_sum(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return found
 
 
-@dataclass(frozen=True, eq=False)
 class TopScores:
     """The log-probabilities of a few classes of each row, and of all other classes together.
 
@@ -64,10 +62,10 @@ class TopScores:
 
     ids: NDArray[np.int64]
     log_probs: NDArray[np.float64]
-    log_rest: NDArray[np.float64] = None  # type: ignore[assignment]
+    log_rest: NDArray[np.float64]
 
-    def __post_init__(self) -> None:
-        ids, logs = as_array(self.ids, "ids"), np.asarray(as_array(self.log_probs), dtype=np.float64)
+    def __init__(self, ids: Any, log_probs: Any, log_rest: Any = None) -> None:
+        ids, logs = as_array(ids, "ids"), np.asarray(as_array(log_probs), dtype=np.float64)
         if ids.ndim != 2 or ids.shape != logs.shape or ids.dtype.kind not in "iu":
             raise OrdercalError(
                 f"ids ({ids.dtype}, {ids.shape}) and log_probs ({logs.shape}) must be matrices of one shape, and ids whole "
@@ -88,10 +86,10 @@ class TopScores:
         negative = ((ids < 0) & ~np.isneginf(logs)).any(axis=1)
         if negative.any():
             raise OrdercalError(f"row {int(negative.argmax())} lists a class with a number below 0")
-        if self.log_rest is None:
+        if log_rest is None:
             rest = np.log(np.maximum(1.0 - np.exp(logs).sum(axis=1), LEAST_REST))
         else:
-            rest = np.asarray(as_array(self.log_rest), dtype=np.float64)
+            rest = np.asarray(as_array(log_rest), dtype=np.float64)
             if rest.shape != (len(logs),) or np.isnan(rest).any():
                 raise OrdercalError(f"log_rest needs one log-probability for each of the {len(logs)} rows, and no NaN")
         total = _log_sum(np.column_stack([logs, rest]))
@@ -104,9 +102,9 @@ class TopScores:
             )
         # What sums to 1 but for rounding stays as it is, to the last bit.
         total[np.abs(total) < 1e-9] = 0.0
-        object.__setattr__(self, "ids", ids)
-        object.__setattr__(self, "log_probs", logs - total[:, None])
-        object.__setattr__(self, "log_rest", rest - total)
+        self.ids = ids
+        self.log_probs = logs - total[:, None]
+        self.log_rest = rest - total
 
     @classmethod
     def of_dense(cls, scores: Any, k: int, *, kind: Kind = "logits") -> TopScores:

@@ -63,5 +63,5 @@ MetricKey = Literal[
     "spiegelhalter_z",
     "cox_slope",
     "cox_intercept",
-    "accuracy_at_80",
+    "accuracy_at_coverage",
 ]

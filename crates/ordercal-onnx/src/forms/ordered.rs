@@ -134,6 +134,7 @@ fn level(graph: &mut Graph, half: usize, segments: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::InputType;
     use crate::interpreter::{self, Tensor};
     use ordercal::Rng;
     use ordercal::models::Projector;
@@ -147,7 +148,7 @@ mod tests {
         let values = graph.cast_f32(&values);
         graph.output(&values, "probabilities");
         graph.output(&values, "logits");
-        let model = graph.into_model(classes, "", &[]);
+        let model = graph.into_model(classes, InputType::F32, "", &[]);
         let input = Tensor::matrix(rows.len(), classes, rows.concat());
         let outputs = interpreter::run(&model, input).unwrap();
         outputs["probabilities"].as_f32().unwrap().to_vec()

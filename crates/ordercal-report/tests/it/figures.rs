@@ -120,7 +120,7 @@ fn heights(svg: &str) -> Vec<f64> {
     let circles = svg
         .split("<circle ")
         .skip(1)
-        .filter(|c| c.contains("<title>before"));
+        .filter(|c| c.contains("<title>before") && c.contains("with confidence"));
     circles
         .map(|c| {
             let cy = c.split("cy=\"").nth(1).unwrap().split('"').next().unwrap();

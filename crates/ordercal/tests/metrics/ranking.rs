@@ -90,7 +90,7 @@ fn metrics_of_the_ranking_follow_their_definitions() {
             Metric::Ap,
             Metric::Aurc,
             Metric::Eaurc,
-            Metric::AccuracyAt80,
+            Metric::AccuracyAtCoverage,
         ];
         let options = MetricOptions::default();
         let found = metrics::evaluate(&predictions, &shown, &options).expect("options");
@@ -109,7 +109,12 @@ fn metrics_of_the_ranking_follow_their_definitions() {
         assert_close(found[&Metric::Aurc], risk, 1e-12, "aurc");
         assert_close(found[&Metric::Eaurc], risk - best, 1e-9, "eaurc");
         let first = slow_accuracy_of_first(&rows, 0.8);
-        assert_close(found[&Metric::AccuracyAt80], first, 1e-12, "accuracy_at_80");
+        assert_close(
+            found[&Metric::AccuracyAtCoverage],
+            first,
+            1e-12,
+            "accuracy_at_coverage",
+        );
     }
 }
 

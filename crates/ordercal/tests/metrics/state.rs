@@ -86,6 +86,7 @@ fn estimates_are_close_on_ordinary_data() {
         (Metric::Ap, 1e-3, 0.02),
         (Metric::Aurc, 1e-3, 0.02),
         (Metric::Eaurc, 1e-3, 0.02),
+        (Metric::AccuracyAtCoverage, 1e-3, 0.01),
         (Metric::CoxSlope, 1e-3, 0.2),
         (Metric::CoxIntercept, 1e-3, 0.2),
     ] {

@@ -5,7 +5,7 @@
 //! follows from the table.
 
 mod accuracy;
-mod accuracy_at_80;
+mod accuracy_at_coverage;
 mod adaptive_ece;
 mod ap;
 mod aurc;
@@ -106,7 +106,7 @@ metrics! {
     SpiegelhalterZ => spiegelhalter_z::spiegelhalter_z;
     CoxSlope => cox_slope::cox_slope;
     CoxIntercept => cox_intercept::cox_intercept;
-    AccuracyAt80 => accuracy_at_80::accuracy_at_80;
+    AccuracyAtCoverage => accuracy_at_coverage::accuracy_at_coverage;
 }
 
 impl Metric {
@@ -272,7 +272,7 @@ mod tests {
     fn keys_are_the_documented_ones_in_every_form() {
         let documented = "accuracy top5 nll brier ece mce adaptive_ece classwise_ece classwise_ece_sum \
                           debiased_ece marginal_ce ks sm_ece brier_sum ece_positive auroc ap aurc eaurc \
-                          spiegelhalter_z cox_slope cox_intercept accuracy_at_80";
+                          spiegelhalter_z cox_slope cox_intercept accuracy_at_coverage";
         let keys: Vec<&str> = documented.split_whitespace().collect();
         assert_eq!(Metric::ALL.map(Metric::key).to_vec(), keys);
         for metric in Metric::ALL {

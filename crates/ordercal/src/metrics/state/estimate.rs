@@ -50,7 +50,7 @@ impl MetricState {
     ///   bins; (2(2p−1) δ)^(1/p) for `norm` p.
     /// - `debiased_ece`, `marginal_ce`: 6δ + 5 bins/(2N) on the square.
     /// - `ks`: how far the cumulative difference can get within a fine bin beyond its values at the ends.
-    /// - `auroc`, `ap`, `aurc`, `eaurc`, `accuracy_at_80`: how much the order of the rows within the fine bins can change.
+    /// - `auroc`, `ap`, `aurc`, `eaurc`, `accuracy_at_coverage`: how much the order of the rows within the fine bins can change.
     /// - `cox_slope`, `cox_intercept`: twice the effect, to first order, of moving every row within its fine bin.
     /// - `sm_ece`: 0 if the kernel is wider than 1/64; otherwise h/(41 σ) for the grid's step h = 1/8000
     ///   and the kernel's width σ, and 2⁻¹⁰ for the last bisection step of the width.

@@ -49,7 +49,7 @@ const PARALLEL_CELLS: usize = 1 << 16;
 /// give. The others need the rows in order of confidence, which a state approximates:
 /// - `adaptive_ece`, `debiased_ece` and `ks`: sums over 7682 fine bins of the confidence, each at most 1/128
 ///   as wide as its distance to 0 or 1. Equal-mass bins begin and end at fine bins.
-/// - `auroc`, `ap`, `aurc`, `eaurc`, `accuracy_at_80`, and `cox_slope` and `cox_intercept` of more than two classes: the same fine bins.
+/// - `auroc`, `ap`, `aurc`, `eaurc`, `accuracy_at_coverage`, and `cox_slope` and `cox_intercept` of more than two classes: the same fine bins.
 /// - `sm_ece`: residuals on a grid of 8000 intervals. The value is exact if it is above 1/64, because
 ///   relplot's grid is then coarser.
 /// - `marginal_ce`, and of two classes `cox_slope` and `cox_intercept`: 482 fine bins for each class, 1/8 as wide as their distance to 0 or 1. They take 30 KB per

@@ -1,4 +1,4 @@
-//! `accuracy_at_80`.
+//! `accuracy_at_coverage`.
 
 use super::Metric;
 use crate::error::Result;
@@ -10,7 +10,7 @@ use crate::metrics::{Estimate, MetricOptions, MetricState, Predictions};
 const COVERAGE: f64 = 0.8;
 
 pub(super) const DEFINITION: Definition = Definition {
-    key: "accuracy_at_80",
+    key: "accuracy_at_coverage",
     name: "Accuracy at 80% coverage",
     brief: "How accurate a classifier is that answers only its most confident 80% of the rows: the share of right ones among them.",
     formula: "(1/0.8N) Σ 1{argmax pᵢ = yᵢ} over the 0.8N rows with the largest confᵢ; of the rows with the last confidence, the share that is needed",
@@ -58,16 +58,16 @@ fn accuracy_of_first(groups: &[Tied]) -> Estimate {
 ///
 /// ```
 /// use ndarray::array;
-/// use ordercal::metrics::{MetricOptions, Predictions, accuracy_at_80};
+/// use ordercal::metrics::{MetricOptions, Predictions, accuracy_at_coverage};
 ///
 /// let probs = array![[0.9_f64, 0.1], [0.8, 0.2], [0.7, 0.3], [0.65, 0.35], [0.6, 0.4]];
 /// let predictions = Predictions::from_probs(probs.view(), &[0, 0, 1, 0, 1])?;
-/// assert!((accuracy_at_80(&predictions, &MetricOptions::default())? - 0.75).abs() < 1e-15);
+/// assert!((accuracy_at_coverage(&predictions, &MetricOptions::default())? - 0.75).abs() < 1e-15);
 /// # Ok::<(), ordercal::Error>(())
 /// ```
 ///
 /// # Errors
 /// If an option is out of range.
-pub fn accuracy_at_80(predictions: &Predictions<'_>, options: &MetricOptions) -> Result<f64> {
-    Metric::AccuracyAt80.compute(predictions, options)
+pub fn accuracy_at_coverage(predictions: &Predictions<'_>, options: &MetricOptions) -> Result<f64> {
+    Metric::AccuracyAtCoverage.compute(predictions, options)
 }
