@@ -21,7 +21,8 @@ def run() -> list[tuple[object, ...]]:
     connection.register("new", rows)
     connection.sql("insert into scored select * from new")
 
-    scored = pa.RecordBatchReader.from_stream(connection.sql("from scored"))
+    # A cursor of its own: a connection runs one query at a time, and this one is read while the next runs.
+    scored = pa.RecordBatchReader.from_stream(connection.cursor().sql("from scored"))
     calibrated = calibrator.apply_arrow(scored)  # nothing is computed before it is read
     connection.register("calibrated", calibrated)
     query = "select round(list_max(probs::float[]), 1) as confidence, count(*) from calibrated group by 1 order by 1"

