@@ -15,7 +15,7 @@ use crate::columns::{self, Header, ScoreColumns, TableColumns};
 use crate::data_ref::DataRef;
 use crate::error::{Error, Result, clean};
 use crate::ids::IdValues;
-use crate::labels::{LabelDecoder, to_f64};
+use crate::labels::{LabelDecoder, Labels, to_f64};
 use crate::list_column::ListColumn;
 use crate::reader::ReadOptions;
 use crate::row_chunk::{RowChunk, ScoreMatrix};
@@ -181,9 +181,12 @@ impl BatchReader {
         let first_row = self.next_row;
         let scores = self.scores(batch)?;
         let labels = self.columns.label.map(|column| {
-            let labels = flat(batch.column(column), &self.place(column))?;
-            let labels = self.decoder.decode(Path::new(PLACE), labels, first_row)?;
-            Ok(self.classes_of(labels))
+            let place = self.place(column);
+            let labels = flat(batch.column(column), &place)?;
+            match self.decoder.decode(Path::new(PLACE), labels, first_row)? {
+                Labels::Classes(labels) => Ok(self.classes_of(labels)),
+                Labels::Shares(_) => Err(place.wrong_type("a list", "a label is one class")),
+            }
         });
         let weights = self.columns.weight.map(|column| {
             let place = self.place(column);
@@ -205,6 +208,8 @@ impl BatchReader {
             first_row,
             scores,
             labels: labels.transpose()?,
+            shares: None,
+            groups: None,
             weights: weights.transpose()?,
             ids: ids.collect::<Result<_>>()?,
             kept: None,
