@@ -6,6 +6,7 @@ mod browser;
 mod check;
 mod demo_data;
 mod dependencies;
+mod docs;
 mod format;
 mod package;
 mod picture;
@@ -26,6 +27,10 @@ cargo xtask COMMAND
   browser [--built]   of that only the demo's report in headless Chromium; installs Debian's package if it is
                       missing and that is allowed; --built takes the program as it was built last
   python              of that only the Python package: its wheel, types and tests
+  docs [--built] [--fix]
+                      of that only the guide: runs the code of its pages, builds the site below target/, checks
+                      links and looks at it in headless Chromium; --fix writes outputs and pictures as they are
+                      now; --built takes program and wheel as they were built last
   package [--verify]  of that only the packages that are published: their contents; --verify also builds each
                       from its package alone (minutes)
   deny                cargo-deny with deny.toml: licences, bans, sources and, online, advisories; installs it
@@ -56,6 +61,10 @@ fn main() -> Result<()> {
         ["deny"] => dependencies::deny(),
         ["browser"] => browser::run(false),
         ["browser", "--built"] => browser::run(true),
+        ["docs"] => docs::run(false, false),
+        ["docs", "--fix"] => docs::run(false, true),
+        ["docs", "--built"] => docs::run(true, false),
+        ["docs", "--built", "--fix"] => docs::run(true, true),
         ["python"] => python::run(),
         ["package"] => package::run(false),
         ["package", "--verify"] => package::run(true),

@@ -10,29 +10,7 @@ use crate::run::step;
 /// Builds the wheel below `target/`, installs it there and runs its tests.
 pub fn run() -> Result<()> {
     let project = crate::root().join("python");
-    let work = crate::root().join("target/python");
-    let requirements = project.join("requirements-test.txt");
-    let python = environment(&work.join("venv"), &requirements)?;
-    let bin = python.parent().context("Python lies in a folder")?;
-
-    // The development profile, as the Rust tests have it: what they share is compiled once. Old wheels go
-    // first, so that there is no doubt which one is installed.
-    let wheels = work.join("wheels");
-    if wheels.exists() {
-        std::fs::remove_dir_all(&wheels).context("cannot remove the old wheels")?;
-    }
-    step(
-        Command::new(bin.join("maturin"))
-            .args(["build", "--quiet", "--profile", "dev", "--interpreter"])
-            .arg(&python)
-            .arg("--out")
-            .arg(&wheels)
-            .current_dir(&project),
-    )?;
-    let wheel = only_wheel(&wheels)?;
-    let wheel = wheel.to_str().context("the path of the wheel is no text")?;
-    step(pip(&python).args(["--force-reinstall", "--no-deps", wheel]))?;
-
+    let python = installed()?;
     let stubs = [
         "-m",
         "mypy.stubtest",
@@ -59,6 +37,38 @@ pub fn run() -> Result<()> {
     )
 }
 
+/// The Python with the packages of the tests, in which the wheel was installed last.
+pub fn tested() -> Result<PathBuf> {
+    let requirements = crate::root().join("python/requirements-test.txt");
+    environment(&crate::root().join("target/python/venv"), &requirements)
+}
+
+/// The same, with the wheel as the sources are now.
+pub fn installed() -> Result<PathBuf> {
+    let project = crate::root().join("python");
+    let python = tested()?;
+    let bin = python.parent().context("Python lies in a folder")?;
+
+    // The development profile, as the Rust tests have it: what they share is compiled once. Old wheels go
+    // first, so that there is no doubt which one is installed.
+    let wheels = crate::root().join("target/python/wheels");
+    if wheels.exists() {
+        std::fs::remove_dir_all(&wheels).context("cannot remove the old wheels")?;
+    }
+    step(
+        Command::new(bin.join("maturin"))
+            .args(["build", "--quiet", "--profile", "dev", "--interpreter"])
+            .arg(&python)
+            .arg("--out")
+            .arg(&wheels)
+            .current_dir(&project),
+    )?;
+    let wheel = only_wheel(&wheels)?;
+    let wheel = wheel.to_str().context("the path of the wheel is no text")?;
+    step(pip(&python).args(["--force-reinstall", "--no-deps", wheel]))?;
+    Ok(python)
+}
+
 /// The Python of a virtual environment with the packages of a requirements file; it is made if it is not there.
 pub fn environment(folder: &Path, requirements: &Path) -> Result<PathBuf> {
     let bin = folder.join(if cfg!(windows) { "Scripts" } else { "bin" });
@@ -75,7 +85,8 @@ pub fn environment(folder: &Path, requirements: &Path) -> Result<PathBuf> {
     Ok(python)
 }
 
-fn pip(python: &Path) -> Command {
+/// `pip install` without its chatter.
+pub fn pip(python: &Path) -> Command {
     let mut command = Command::new(python);
     let install = [
         "-m",

@@ -4,6 +4,7 @@ mod bars;
 mod classic;
 mod histogram;
 mod lines;
+mod noise;
 mod reliability;
 mod simplex;
 mod transform;
@@ -14,6 +15,9 @@ pub use lines::{LineFigure, LinePanel, LinePoint, LineSeries};
 pub use reliability::{ReliabilityFigure, ReliabilityForm, ReliabilitySeries};
 pub use simplex::{Arrow, SimplexFigure, region_of};
 pub use transform::{TransformCurve, TransformFigure};
+
+/// The words for the band of [`noise::noise_band`] in legends.
+pub(crate) const NOISE: &str = "band: chance alone (95%)";
 
 /// A count with separated thousands: 12 345 rows.
 pub(crate) fn rows(count: u64) -> String {

@@ -2,11 +2,12 @@
 
 use ordercal::metrics::{Reliability, ReliabilityBin};
 
-use super::{classic, rows};
+use super::noise::noise_band;
+use super::{NOISE, classic, rows};
 use crate::chart::{Frame, Legend, marker, trace};
 use crate::error::{Error, Result};
 use crate::scale::Scale;
-use crate::svg::{Anchor, Canvas, SMALL, Svg, line, rect};
+use crate::svg::{Anchor, Canvas, SMALL, Svg, Tag, line, rect};
 use crate::theme::Theme;
 
 /// Bins with fewer rows have a hollow marker: their gaps are mostly noise.
@@ -84,6 +85,7 @@ impl ReliabilityFigure {
             y: self.vertical(),
         };
         frame.draw(&mut canvas, 5);
+        self.noise(&mut canvas, &frame);
         frame.dashed(&mut canvas, (0.0, 0.0), (1.0, 0.0));
         frame.name_y(
             &mut canvas,
@@ -104,13 +106,15 @@ impl ReliabilityFigure {
             );
         }
         // Intervals of more than two series would cover each other.
-        if self.series.len() <= 2 && self.form == ReliabilityForm::Gap {
-            for series in &self.series {
-                intervals(&mut canvas, &frame, series);
-            }
-        }
+        let with_intervals = self.series.len() <= 2 && self.form == ReliabilityForm::Gap;
         for series in &self.series {
-            self.points(&mut canvas, &frame, series);
+            let open = Tag::new("g").attr("data-method", &series.name);
+            canvas.group(open, |canvas| {
+                if with_intervals {
+                    intervals(canvas, &frame, series);
+                }
+                self.points(canvas, &frame, series);
+            });
         }
         self.counts(&mut canvas, &frame, frame.bottom() + 18.0, counts);
         canvas.finish()
@@ -123,6 +127,33 @@ impl ReliabilityFigure {
             ReliabilityForm::Weighted => filled.gap * bin.share,
             _ => filled.gap,
         })
+    }
+
+    /// The noise floor around 0, bin by bin. Where series differ in their rows, the widest: what is outside of it is not
+    /// noise for any of them.
+    fn noise(&self, canvas: &mut Canvas, frame: &Frame) {
+        let most = self.series.iter().map(|s| s.diagram.bins.len()).max();
+        for place in 0..most.unwrap_or(0) {
+            let bins = self.series.iter().filter_map(|s| s.diagram.bins.get(place));
+            let bands = bins.filter_map(|bin| {
+                let (low, high) = noise_band(bin)?;
+                let confidence = bin.filled?.confidence;
+                let scale = match self.form {
+                    ReliabilityForm::Weighted => bin.share,
+                    _ => 1.0,
+                };
+                let band = (scale * (confidence - high), scale * (confidence - low));
+                Some((bin, band))
+            });
+            let widest = bands.max_by(|(_, a), (_, b)| (a.1 - a.0).total_cmp(&(b.1 - b.0)));
+            if let Some((bin, (low, high))) = widest {
+                // Few rows may have a band that is taller than the panel.
+                let inside = |y: f64| frame.up(y).clamp(frame.top, frame.bottom());
+                let (left, right) = (frame.across(bin.lower), frame.across(bin.upper));
+                let size = (right - left, inside(low) - inside(high));
+                canvas.noise((left, inside(high)), size);
+            }
+        }
     }
 
     fn vertical(&self) -> Scale {
@@ -159,7 +190,7 @@ impl ReliabilityFigure {
                 filled.interval.1
             );
             let tag = marker(canvas, series.slot, at, bin.count < FEW);
-            canvas.add_with_tooltip(tag, &tip);
+            canvas.add_bin(tag, &tip);
         }
     }
 
@@ -177,7 +208,9 @@ impl ReliabilityFigure {
         frame.name_y(canvas, "rows");
         let share = 0.86 / self.series.len() as f64;
         for (place, series) in self.series.iter().enumerate() {
-            for bin in series.diagram.bins.iter().filter(|bin| bin.count > 0) {
+            let open = Tag::new("g").attr("data-method", &series.name);
+            let filled = || series.diagram.bins.iter().filter(|bin| bin.count > 0);
+            canvas.group(open, |canvas| for bin in filled() {
                 let (from, to) = (frame.across(bin.lower), frame.across(bin.upper));
                 let width = (to - from) * share;
                 let left = from + (to - from) * 0.07 + width * place as f64;
@@ -192,7 +225,7 @@ impl ReliabilityFigure {
                     bin.upper
                 );
                 canvas.add_with_tooltip(tag, &tip);
-            }
+            });
         }
         frame.number_x(canvas, &frame.x.ticks(5));
         frame.name_x(canvas, 36.0, "confidence");
@@ -203,7 +236,7 @@ impl ReliabilityFigure {
             .map(|bin| bin.count)
             .sum();
         let note = format!(
-            "{}; logarithmic counts; hollow markers: fewer than {FEW} rows",
+            "{}; logarithmic counts; hollow markers: fewer than {FEW} rows; {NOISE}",
             rows(total)
         );
         let at = (frame.right(), frame.bottom() + 52.0);
