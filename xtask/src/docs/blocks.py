@@ -2,6 +2,8 @@
 
     python blocks.py [--fix] ROOT PROGRAMS SCRATCH PAGE...
 
+Scripts of cells (`# %%`, as jupytext has them) in python/examples are pages too: docs/examples has them as Markdown, with outputs.
+
 A ```text block that directly follows a block is its output and has to be equal to it; a line `...` in it stands for any
 lines. Files that a page writes to `images/` have to be equal to those of docs/images, and every picture of a page has to be
 there. `--fix` writes outputs and pictures instead of comparing them. A block below `<!-- not run: REASON -->` is counted
@@ -54,7 +56,7 @@ def blocks_of(page: str) -> list[Block]:
             elif line.strip():
                 follows, skipped = False, None
         elif line.startswith("```"):
-            found.append(Block(language, start, "\n".join(lines) + "\n", skipped, follows))
+            found.append(Block(language, start, "".join(f"{line}\n" for line in lines), skipped, follows))
             language, skipped, follows = None, None, True
         else:
             lines.append(line)
@@ -67,13 +69,14 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?")
 TIME = re.compile(r"in \d+(?:\.\d+)? (?:ms|s)\b")
 
 
-def close(expected: str, found: str, units: int) -> bool:
-    """Whether two texts differ only in numbers, by a few units of their last digit: matrix products are not the same to the
-    last bit on every processor."""
+def close(expected: str, found: str, tolerance: float | None = None) -> bool:
+    """Whether two texts differ only in decimals, by a tolerance or two units of the last digit: matrix products are not the
+    same to the last bit on every processor."""
 
     def near(a: str, b: str) -> bool:
         digits = len(a.partition(".")[2])
-        return digits == len(b.partition(".")[2]) and abs(float(a) - float(b)) <= 1.01 * units * 10.0**-digits
+        allowed = 2.02 * 10.0**-digits if tolerance is None else tolerance
+        return a == b or ("." in a + b and abs(float(a) - float(b)) <= allowed)
 
     # Times differ from run to run.
     expected, found = (TIME.sub("in a moment", text) for text in (expected, found))
@@ -87,11 +90,45 @@ def matches(expected: str, output: str) -> bool:
     lines = output.splitlines(keepends=True)
     length = len(first.splitlines())
     if not rest:
-        return close(expected, output, 2)
-    if not close(first, "".join(lines[:length]), 2):
+        return close(expected, output)
+    if not close(first, "".join(lines[:length])):
         return False
     remaining = "...\n".join(rest)
     return any(matches(remaining, "".join(lines[start:])) for start in range(length, len(lines) + 1))
+
+
+def rendered(script: str) -> str:
+    """A script of cells as a page, with an empty output below what prints."""
+    parts = []
+    for cell in re.split(r"^# %%", script, flags=re.MULTILINE)[1:]:
+        head, _, body = cell.partition("\n")
+        if "[markdown]" in head:
+            parts.append(re.sub(r"^# ?", "", body.strip(), flags=re.MULTILINE))
+        else:
+            parts.append(f"```python\n{body.strip()}\n```" + ("\n```text\n```" if "print(" in body else ""))
+    return "\n\n".join(parts) + "\n"
+
+
+def without_outputs(page: str) -> str:
+    return re.sub(r"^```text\n.*?^```$", "```text\n```", page, flags=re.DOTALL | re.MULTILINE)
+
+
+def render_examples(root: Path, fix: bool) -> list[str]:
+    """Says which pages of docs/examples are not their scripts; with `fix`, writes them."""
+    problems = []
+    for script in sorted((root / "python/examples").glob("*.py")):
+        text = script.read_text(encoding="utf-8")
+        page = root / "docs/examples" / f"{script.stem}.md"
+        if not text.startswith("# %%"):
+            continue
+        if page.exists() and without_outputs(page.read_text(encoding="utf-8")) == rendered(text):
+            continue
+        if fix:
+            page.parent.mkdir(exist_ok=True)
+            page.write_text(rendered(text), encoding="utf-8")
+        else:
+            problems.append(f"docs/examples/{page.name} is not python/examples/{script.name}")
+    return problems
 
 
 class Page:
@@ -170,7 +207,7 @@ class Page:
         made = sorted((self.folder / "images").iterdir())
         for image in made:
             same = (kept / image.name).exists() and close(
-                (kept / image.name).read_text(encoding="utf-8"), image.read_text(encoding="utf-8"), 50
+                (kept / image.name).read_text(encoding="utf-8"), image.read_text(encoding="utf-8"), 0.5
             )
             if self.fix and not same:
                 kept.mkdir(exist_ok=True)
@@ -192,7 +229,7 @@ def main() -> int:
     # A block is a user's: none of the settings of this run.
     os.environ.pop("CARGO_TARGET_DIR", None)
     total: Counter[str] = Counter()
-    problems: list[str] = []
+    problems = render_examples(root, fix)
     for path in pages:
         begin = time.monotonic()
         page = Page(path, root, scratch, fix)
