@@ -39,7 +39,7 @@ pub fn run(built: bool, fix: bool) -> Result<()> {
     let site = work.join("site");
     step(
         Command::new(&python)
-            .args(["-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir"])
+            .args(["-m", "mkdocs", "build", "--strict", "--site-dir"])
             .arg(&site)
             .env("NO_MKDOCS_2_WARNING", "1")
             .current_dir(crate::root()),

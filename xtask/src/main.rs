@@ -6,11 +6,13 @@ mod browser;
 mod check;
 mod demo_data;
 mod dependencies;
+mod doc_coverage;
 mod docs;
 mod format;
 mod package;
 mod picture;
 mod python;
+mod release;
 mod run;
 mod worked_example;
 
@@ -33,6 +35,9 @@ cargo xtask COMMAND
                       now; --built takes program and wheel as they were built last
   package [--verify]  of that only the packages that are published: their contents; --verify also builds each
                       from its package alone (minutes)
+  release --dry-run   pack the crates, the source distribution and a wheel, and install and try each in a clean
+                      place (minutes)
+  doc-coverage        how many public items of the libraries are documented and have an example
   deny                cargo-deny with deny.toml: licences, bans, sources and, online, advisories; installs it
                       below target/ (minutes)
   worked-example      of that only the calibrator that CONTRIBUTING.md adds, in a copy of the sources
@@ -66,8 +71,10 @@ fn main() -> Result<()> {
         ["docs", "--built"] => docs::run(true, false),
         ["docs", "--built", "--fix"] => docs::run(true, true),
         ["python"] => python::run(),
-        ["package"] => package::run(false),
-        ["package", "--verify"] => package::run(true),
+        ["package"] => package::run(false).map(drop),
+        ["package", "--verify"] => package::run(true).map(drop),
+        ["release", "--dry-run"] => release::dry_run(),
+        ["doc-coverage"] => doc_coverage::run(),
         ["demo-data"] => demo_data::run(&root().join(DEMO)),
         ["demo-data", folder] => demo_data::run(folder.as_ref()),
         ["worked-example"] => worked_example::run(),
