@@ -17,7 +17,7 @@ use crate::run::{cargo, step};
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 const PACKAGE: &str = "chromium";
 
-/// For a run without a screen, without a sandbox (which root cannot have) and without the network.
+/// For a run without a screen, without a sandbox (which root cannot have) and without the network beyond this machine.
 const FLAGS: [&str; 11] = [
     "--headless",
     "--no-sandbox",
@@ -28,7 +28,7 @@ const FLAGS: [&str; 11] = [
     "--disable-component-update",
     "--disable-sync",
     "--hide-scrollbars",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--enable-logging=stderr",
 ];
 

@@ -95,8 +95,10 @@ fn look(python: &Path, work: &Path) -> Result<()> {
         let path = page.strip_prefix(work)?.to_str();
         Ok(path.context("the path of a page is no text")?.into())
     };
-    let all = pages(&site, "html")?.into_iter().map(relative);
-    let all = Value::Array(all.collect::<Result<_>>()?);
+    // 404.html is for the root of a server.
+    let shown = pages(&site, "html")?.into_iter();
+    let shown = shown.filter(|page| !page.ends_with("404.html"));
+    let all = Value::Array(shown.map(relative).collect::<Result<_>>()?);
     let server = Server::start(python, work)?;
     for (scheme, flag) in [("default", "1"), ("slate", "0")] {
         let page = LOOK
