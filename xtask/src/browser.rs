@@ -75,10 +75,7 @@ pub fn run(built: bool) -> Result<()> {
 
     let alone = browser.visit(&file(&report), &["--dump-dom"])?;
     no_complaints(&alone)?;
-    let checked = browser.visit(
-        &file(&page),
-        &["--virtual-time-budget=60000", "--dump-dom"],
-    )?;
+    let checked = browser.visit(&file(&page), &["--virtual-time-budget=60000", "--dump-dom"])?;
     no_complaints(&checked)?;
     match verdict_of(&checked.page) {
         Some(verdict) if verdict.starts_with("fine: ") => println!("== browser: {verdict}"),

@@ -31,9 +31,17 @@ pub fn run() -> Result<()> {
         let (total, documented) = (sum("total"), sum("with_docs"));
         let (examples, possible) = (sum("with_examples"), sum("total_examples"));
         let share = 100.0 * examples as f64 / possible.max(1) as f64;
-        println!("{name:<17} {documented:>5} of {total:<5}  {examples:>4} of {possible:<4} ({share:.0}%)");
-        ensure!(documented == total, "{name} has public items without documentation");
-        ensure!(share >= least, "{name}: fewer than {least}% of the items have an example");
+        println!(
+            "{name:<17} {documented:>5} of {total:<5}  {examples:>4} of {possible:<4} ({share:.0}%)"
+        );
+        ensure!(
+            documented == total,
+            "{name} has public items without documentation"
+        );
+        ensure!(
+            share >= least,
+            "{name}: fewer than {least}% of the items have an example"
+        );
     }
     Ok(())
 }

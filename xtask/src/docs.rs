@@ -71,7 +71,8 @@ fn run_blocks(python: &Path, scratch: &Path, fix: bool) -> Result<()> {
 /// The files of a folder and of those below it, by name.
 fn pages(folder: &Path, ending: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?
+    for entry in
+        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?
     {
         let path = entry?.path();
         if path.is_dir() {

@@ -24,7 +24,8 @@ print(ordercal.__version__)
 
 /// Packs and installs; publishes nothing.
 pub fn dry_run() -> Result<()> {
-    let work = crate::root().join("target/release-dry-run");
+    // Outside of the workspace, which a package inside of it would have to be a member of.
+    let work = std::env::temp_dir().join("ordercal-release-dry-run");
     if work.exists() {
         fs::remove_dir_all(&work).context("cannot remove the last dry run")?;
     }
@@ -37,7 +38,11 @@ pub fn dry_run() -> Result<()> {
         "the tool says {said}, not {version}"
     );
     let demo = work.join("demo");
-    step(Command::new(&tool).args(["demo", "--quiet", "--out"]).arg(&demo))?;
+    step(
+        Command::new(&tool)
+            .args(["demo", "--quiet", "--out"])
+            .arg(&demo),
+    )?;
     ensure!(
         demo.join("report.html").exists(),
         "the installed tool wrote no report"
@@ -45,7 +50,10 @@ pub fn dry_run() -> Result<()> {
     println!("== release: the tool, installed from packages alone, runs its demo");
     for kind in ["sdist", "wheel"] {
         let said = install_python(&work, kind)?;
-        ensure!(said.trim() == version, "the {kind} says {said}, not {version}");
+        ensure!(
+            said.trim() == version,
+            "the {kind} says {said}, not {version}"
+        );
         println!("== release: the {kind}, installed in an empty environment, fits and predicts");
     }
     println!("== release: version {version} can be published; docs/releasing.md has the order");
@@ -63,7 +71,7 @@ fn version() -> Result<String> {
 fn install_tool(work: &Path, version: &str) -> Result<PathBuf> {
     let names = package::run(false)?;
     let packed = package::folder()?;
-    let mut command = cargo(&["install", "--quiet", "--debug", "--locked"]);
+    let mut command = cargo(&["install", "--quiet", "--debug"]);
     for name in &names {
         let archive = packed.join(format!("{name}-{version}.crate"));
         step(
@@ -89,7 +97,6 @@ fn install_tool(work: &Path, version: &str) -> Result<PathBuf> {
             .arg(work.join("installed"))
             .arg("--target-dir")
             .arg(package::target()?)
-            // Outside the workspace, whose settings are not part of a package.
             .current_dir(work),
     )?;
     Ok(work.join("installed/bin/ordercal"))

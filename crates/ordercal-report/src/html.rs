@@ -98,7 +98,10 @@ impl Report {
         for (place, dataset) in comparison.datasets().iter().enumerate() {
             let values = comparison.values(metric, place);
             // Equal to the last bit, and not a number nowhere.
-            if values.iter().any(|&value| value.total_cmp(&values[0]).is_ne()) {
+            if values
+                .iter()
+                .any(|&value| value.total_cmp(&values[0]).is_ne())
+            {
                 let table = Table::of_metric(comparison, metric);
                 return Section::Table(HtmlTable::new(&table, metric.brief(), metric.key()));
             }
@@ -394,7 +397,10 @@ mod tests {
             ..report()
         };
         let html = html.to_html().unwrap();
-        let place = |text: &str| html.find(text).unwrap_or_else(|| panic!("{text} in {html}"));
+        let place = |text: &str| {
+            html.find(text)
+                .unwrap_or_else(|| panic!("{text} in {html}"))
+        };
         assert!(place("is the best method") < place("a picture"));
         assert!(place("a picture") < place("id=\"summary\""));
         assert!(place("id=\"summary\"") < place("<details"));

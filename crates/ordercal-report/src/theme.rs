@@ -32,7 +32,8 @@ impl Theme {
         muted: "#555555",
         grid: "#dddddd",
         series: [
-            "#5a5a5a", "#0072b2", "#d55e00", "#009a66", "#c04a9a", "#8a6d00", "#7a4fd0", "#a01828", "#2099b2",
+            "#5a5a5a", "#0072b2", "#d55e00", "#009a66", "#c04a9a", "#8a6d00", "#7a4fd0", "#a01828",
+            "#2099b2",
         ],
         regions: [
             "#b9d7ea", "#f8dcc5", "#bfe6d8", "#edcfdf", "#f7e7ba", "#dcd3ee",
@@ -47,7 +48,8 @@ impl Theme {
         muted: "#b3b8c0",
         grid: "#39414c",
         series: [
-            "#c4c4c4", "#56b4e9", "#ff8c42", "#2cca9d", "#ff8bd4", "#ffc93e", "#a386fb", "#fb4865", "#a3f45d",
+            "#c4c4c4", "#56b4e9", "#ff8c42", "#2cca9d", "#ff8bd4", "#ffc93e", "#a386fb", "#fb4865",
+            "#a3f45d",
         ],
         regions: [
             "#1d4f6e", "#6b3d1f", "#1a5c4a", "#63384f", "#5f4c18", "#443a6b",

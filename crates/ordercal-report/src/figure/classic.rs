@@ -1,7 +1,7 @@
 //! The classic reliability diagram: accuracy as bars against the diagonal.
 
-use super::reliability::ReliabilitySeries;
 use super::noise::noise_band;
+use super::reliability::ReliabilitySeries;
 use super::{NOISE, rows};
 use crate::chart::Frame;
 use crate::scale::Scale;
@@ -71,7 +71,12 @@ fn legend(theme: Theme, width: f64) -> Vec<Entry> {
         ("dashed: perfect calibration", None),
     ];
     let place = |(words, square): (&'static str, _)| {
-        let mut entry = Entry { words, square, x, y };
+        let mut entry = Entry {
+            words,
+            square,
+            x,
+            y,
+        };
         let own = entry.indent() + text_width(words, SMALL);
         if x > 16.0 && x + own > width {
             (entry.x, entry.y) = (16.0, y + LINE);
@@ -145,7 +150,10 @@ fn panel(canvas: &mut Canvas, (left, top): (f64, f64), series: &ReliabilitySerie
     }
     frame.dashed(canvas, (0.0, 0.0), (1.0, 1.0));
     for (target, tip) in targets {
-        canvas.add_bin(target.attr("fill", "none").attr("pointer-events", "all"), &tip);
+        canvas.add_bin(
+            target.attr("fill", "none").attr("pointer-events", "all"),
+            &tip,
+        );
     }
     counts(canvas, &frame, series);
 }

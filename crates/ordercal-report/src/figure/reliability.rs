@@ -210,21 +210,23 @@ impl ReliabilityFigure {
         for (place, series) in self.series.iter().enumerate() {
             let open = Tag::new("g").attr("data-method", &series.name);
             let filled = || series.diagram.bins.iter().filter(|bin| bin.count > 0);
-            canvas.group(open, |canvas| for bin in filled() {
-                let (from, to) = (frame.across(bin.lower), frame.across(bin.upper));
-                let width = (to - from) * share;
-                let left = from + (to - from) * 0.07 + width * place as f64;
-                let y = frame.up(bin.count as f64);
-                let tag = rect((left, y), (width.max(0.5), frame.bottom() - y))
-                    .attr("fill", canvas.theme.of(series.slot));
-                let tip = format!(
-                    "{}: {} with confidence {:.3} to {:.3}",
-                    series.name,
-                    rows(bin.count),
-                    bin.lower,
-                    bin.upper
-                );
-                canvas.add_with_tooltip(tag, &tip);
+            canvas.group(open, |canvas| {
+                for bin in filled() {
+                    let (from, to) = (frame.across(bin.lower), frame.across(bin.upper));
+                    let width = (to - from) * share;
+                    let left = from + (to - from) * 0.07 + width * place as f64;
+                    let y = frame.up(bin.count as f64);
+                    let tag = rect((left, y), (width.max(0.5), frame.bottom() - y))
+                        .attr("fill", canvas.theme.of(series.slot));
+                    let tip = format!(
+                        "{}: {} with confidence {:.3} to {:.3}",
+                        series.name,
+                        rows(bin.count),
+                        bin.lower,
+                        bin.upper
+                    );
+                    canvas.add_with_tooltip(tag, &tip);
+                }
             });
         }
         frame.number_x(canvas, &frame.x.ticks(5));

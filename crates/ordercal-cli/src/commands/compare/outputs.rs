@@ -5,8 +5,8 @@ use std::path::Path;
 use anyhow::Result;
 use ordercal_io::write_atomically;
 use ordercal_report::{
-    BeforeAfter, Comparison, DataSource, DatasetResult, Report, ReportFigure, Table, Theme, tables, to_csv,
-    to_json, to_latex, to_markdown,
+    BeforeAfter, Comparison, DataSource, DatasetResult, Report, ReportFigure, Table, Theme, tables,
+    to_csv, to_json, to_latex, to_markdown,
 };
 
 use super::figures::Drawing;
