@@ -34,7 +34,7 @@ mod _native {
     #[pymodule_export]
     use super::fit::fit;
     #[pymodule_export]
-    use super::methods::{brief, defaults, keys, promises_order, python_class};
+    use super::methods::{brief, defaults, estimate, keys, promises_order, python_class};
     #[pymodule_export]
     use super::metrics::{describe_metric, evaluate, metrics, reliability};
     #[pymodule_export]
@@ -50,6 +50,7 @@ mod methods {
     use pyo3::prelude::*;
 
     use crate::errors::refuse;
+    use crate::pool::in_pool;
 
     /// The keys of all methods, in the order of the tables.
     #[pyfunction]
@@ -62,6 +63,14 @@ mod methods {
     pub fn defaults(key: &str) -> PyResult<String> {
         let method = Method::from_key(key).map_err(refuse)?;
         serde_json::to_string(&method).map_err(refuse)
+    }
+
+    /// Seconds and bytes that a fit is going to take, if the method says; `method` is JSON.
+    #[pyfunction]
+    pub fn estimate(method: &str, rows: usize, classes: usize) -> PyResult<Option<(f64, f64)>> {
+        let method: Method = serde_json::from_str(method).map_err(refuse)?;
+        let estimate = in_pool(|| method.estimate(rows, classes)).map_err(refuse)?;
+        Ok(estimate.map(|estimate| (estimate.seconds, estimate.bytes)))
     }
 
     /// What a method learns, in a few words.

@@ -80,6 +80,14 @@ pub fn run(args: &Args) -> Result<()> {
         if json {
             println!("{}", serde_json::to_string(&cost)?);
         } else {
+            if let Some(estimate) = method.estimate(rows, classes) {
+                println!(
+                    "{:<14} {:>8.2} s and {:.0} MB beyond the data were expected",
+                    cost.method,
+                    estimate.seconds,
+                    estimate.bytes / 1e6
+                );
+            }
             println!(
                 "{:<14} {:>8.2} s, {:>5} iterations, {:>5} passes, nll {:.5} -> {:.5}, {:.0} MB, {}",
                 cost.method,

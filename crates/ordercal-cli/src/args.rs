@@ -260,6 +260,9 @@ pub struct FitArgs {
     /// Units of each hidden layer.
     #[arg(long, help = help::hidden(), value_name = "UNITS", value_delimiter = ',')]
     pub hidden: Option<Vec<usize>>,
+    /// Read only the T largest scores and the mass of the rest: for hundreds of classes (oi, op)
+    #[arg(long, value_name = "T")]
+    pub top: Option<usize>,
     /// The weight of the penalty
     #[arg(long, value_name = "L")]
     pub lambda: Option<f64>,

@@ -56,6 +56,7 @@ pub fn method(args: &FitArgs, common: &Common) -> Result<Method> {
         bail!("--lambda: {lambda} is not a finite number");
     }
     set("--hidden", args.hidden.as_ref().map(|h| json!(h)))?;
+    set("--top", args.top.map(|t| json!(t)))?;
     set("--lambda", args.lambda.map(|l| json!(l)))?;
     set("--effort", args.effort.as_ref().map(|e| json!(e)))?;
     // `auto` has folds of its own; for other methods --folds belongs to the search.

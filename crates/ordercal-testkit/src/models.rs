@@ -114,18 +114,24 @@ pub fn random_network(
     rng: &mut Rng,
 ) -> NetworkModel {
     let hidden = vec![1 + rng.below(8); 1 + rng.below(2)];
-    let widths = [&[classes][..], &hidden, &[classes]].concat();
-    let count = widths.windows(2).map(|w| (w[0] + 1) * w[1]).sum();
+    // Every other one reads the top scores only.
+    let gaps = wiring != Wiring::ClassesToLogits;
+    let top = (classes > 2 && gaps && rng.below(2) == 0).then(|| 1 + rng.below(classes - 2));
     let size = 10_f64.powf(2.0 * rng.uniform() - 1.5);
-    let parts = NetworkParts {
+    let mut parts = NetworkParts {
         wiring,
         classes,
+        top,
         hidden,
         input,
         scale: 0.5 + 5.0 * rng.uniform(),
         range: (-8.0, 8.0),
         beta: (rng.normal() * 3.0).exp(),
-        params: (0..count).map(|_| (rng.normal() * size) as f32).collect(),
+        params: Vec::new(),
     };
+    let (inputs, outputs) = parts.ends();
+    let widths = [&[inputs][..], &parts.hidden, &[outputs]].concat();
+    let count = widths.windows(2).map(|w| (w[0] + 1) * w[1]).sum();
+    parts.params = (0..count).map(|_| (rng.normal() * size) as f32).collect();
     NetworkModel::from_parts(parts).expect("parts that fit together")
 }

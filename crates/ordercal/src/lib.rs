@@ -83,7 +83,7 @@ pub use data::{
 pub use decompose::{Decomposition, decompose};
 pub use error::{Error, Result};
 pub use methods::listed::*;
-pub use methods::{Calibrator, FitReport, Fitted};
+pub use methods::{Calibrator, Estimate, FitReport, Fitted};
 pub use models::{Model, Transform};
 pub use nn::input::InputKind;
 pub use real::Real;

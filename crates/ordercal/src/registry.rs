@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::methods::listed::*;
 use crate::methods::table::for_each_method;
 use crate::methods::zeros::Floor;
-use crate::methods::{Calibrator, Describe, Fitted};
+use crate::methods::{Calibrator, Describe, Estimate, Fitted};
 use crate::watch::{Unwatched, Watch};
 
 /// The suffix of a projected method's key.
@@ -243,6 +243,11 @@ impl Method {
         self.calibrator().validate()
     }
 
+    /// What a fit to so many rows and classes is going to take; only `auto` and `auto-free` say.
+    pub fn estimate(&self, rows: usize, classes: usize) -> Option<Estimate> {
+        self.calibrator().estimate(rows, classes)
+    }
+
     /// Fits a model to data.
     ///
     /// # Errors
@@ -274,6 +279,10 @@ impl Calibrator for Method {
 
     fn validate(&self) -> Result<()> {
         Method::validate(self)
+    }
+
+    fn estimate(&self, rows: usize, classes: usize) -> Option<Estimate> {
+        Method::estimate(self, rows, classes)
     }
 }
 
@@ -369,6 +378,10 @@ impl Calibrator for Ordered {
 
     fn validate(&self) -> Result<()> {
         self.inner.validate()
+    }
+
+    fn estimate(&self, rows: usize, classes: usize) -> Option<Estimate> {
+        self.inner.estimate(rows, classes)
     }
 }
 

@@ -14,7 +14,7 @@ joins a calibrator to a network's own file.
 from __future__ import annotations
 
 from ._native import __version__
-from ._calibrator import Calibrator, FitReport, calibrator, load
+from ._calibrator import Calibrator, Estimate, FitReport, calibrator, load
 from ._compare import Comparison, compare
 from ._decide import (
     Decomposition,
@@ -44,6 +44,7 @@ __all__ = [
     "Comparison",
     "Decomposition",
     "Evaluation",
+    "Estimate",
     "FitReport",
     "KeepOrder",
     "MetricDescription",

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,14 @@ Self = TypeVar("Self", bound="Calibrator")
 
 #: The calibrators by their keys.
 REGISTRY: dict[str, type[Calibrator]] = {}
+
+
+class Estimate(NamedTuple):
+    """What a fit is going to take on idle cores."""
+
+    seconds: float
+    #: Memory beyond the data.
+    bytes: float
 
 
 class FitReport(SimpleNamespace):
@@ -132,6 +140,14 @@ class Calibrator:
             return json.dumps(table, default=_plain)
         except TypeError as error:
             raise OrdercalError(f"{type(self).__name__}: {error}") from None
+
+    def estimate(self, rows: int, classes: int) -> Estimate | None:
+        """What a fit to so many rows and classes is going to take, to a factor of two.
+
+        Only `Auto` and `AutoFree` say; other methods take seconds at most for ordinary data, and return None.
+        """
+        found = _native.estimate(self._method(), rows, classes)
+        return None if found is None else Estimate(*found)
 
     def fit(
         self: Self,

@@ -143,7 +143,12 @@ class Network(Form):
     def __init__(self, settings: dict[str, Any], arrays: Arrays) -> None:
         super().__init__()
         self.settings = settings
-        widths = [settings["classes"], *settings["hidden"], settings["classes"]]
+        self.top: int | None = settings.get("top")
+        classes = settings["classes"]
+        ends = (classes, classes)
+        if self.top is not None:
+            ends = (self.top + 1 if settings["wiring"] == "sorted-to-gaps" else classes + 1, self.top + 1)
+        widths = [ends[0], *settings["hidden"], ends[1]]
         params = arrays["params"]
         self.layers = len(widths) - 1
         for layer, (fan_in, fan_out) in enumerate(zip(widths, widths[1:])):
@@ -165,9 +170,20 @@ class Network(Form):
         if wiring == "classes-to-logits":
             return rows.mask(self.outputs(rows, rows.filled))
         ordered, order = rows.filled.sort(dim=-1, descending=True, stable=True)
-        outputs = self.outputs(rows, ordered if wiring == "sorted-to-gaps" else rows.filled)
+        read = ordered if wiring == "sorted-to-gaps" else rows.filled
+        if self.top is not None:
+            behind = ordered[:, self.top :]
+            # Masked classes are sorted last. Without a rest, its mass is below any input.
+            masked = torch.arange(self.top, ordered.shape[-1], device=ordered.device) >= rows.possible
+            rest = torch.logsumexp(behind.masked_fill(masked, -1e30), -1, keepdim=True)
+            read = ordered[:, : self.top] if wiring == "sorted-to-gaps" else torch.maximum(read, behind[:, :1])
+            read = torch.cat([read, rest], -1)
+        outputs = self.outputs(rows, read)
         # softplus(z + c) with c such that z = 0 gives 1; never 0, so that distinct scores stay distinct.
         multipliers = F.softplus(outputs + math.log(math.e - 1.0), 1.0, 40.0).clamp_min(LEAST)
+        if self.top is not None:
+            shared = multipliers[:, self.top :].expand(-1, ordered.shape[-1] - self.top)
+            multipliers = torch.cat([multipliers[:, : self.top], shared], -1)
         gaps = ordered - torch.cat([ordered[:, 1:], ordered[:, -1:]], -1)
         levels = (self.settings["beta"] * gaps * multipliers).flip(-1).cumsum(-1).flip(-1)
         return rows.mask(torch.zeros_like(levels).scatter(-1, order, levels))

@@ -22,6 +22,9 @@ use crate::verdict;
 use ordercal_io::SavedModel;
 use ordercal_report::UNCALIBRATED;
 
+/// Before a fit of so many seconds, people are told how long it will take.
+const WORTH_A_WORD: f64 = 5.0;
+
 /// Runs the command.
 pub fn run(args: &FitArgs, common: &Common, printer: Printer) -> Result<Exit> {
     let method = config::method(args, common)?;
@@ -36,6 +39,20 @@ pub fn run(args: &FitArgs, common: &Common, printer: Printer) -> Result<Exit> {
     let mut warnings = RowChecks::of(&data).before_fit();
     warnings.extend(ignored(loaded.ignored()));
     printer.warn(input.path(), &warnings)?;
+    let estimate = method.estimate(data.rows(), data.classes());
+    if let Some(estimate) = estimate.filter(|estimate| estimate.seconds >= WORTH_A_WORD) {
+        printer.remark(format_args!(
+            "{} will take about {:.0} s and {:.1} GB beyond the data{}",
+            method.key(),
+            estimate.seconds,
+            estimate.bytes / 1e9,
+            if args.effort.is_none() {
+                "; --effort quick takes a seventh of the time"
+            } else {
+                ""
+            }
+        ));
+    }
     let start = Instant::now();
     let how = config::search(args, common);
     let found = fit(&method, &data, &how, printer).map_err(|e| at(input.path(), e))?;
@@ -62,6 +79,9 @@ pub fn run(args: &FitArgs, common: &Common, printer: Printer) -> Result<Exit> {
         "report": report,
         "model": args.output.to_string_lossy(),
     });
+    if let Some(estimate) = estimate {
+        result["estimate"] = json!(estimate);
+    }
     if !ranking.is_empty() {
         result["ranking"] = json!(ranking);
     }

@@ -13,10 +13,15 @@ impl ToGraph for NetworkModel {
         let parts = self.to_parts();
         let classes = parts.classes;
         let shift = scores.shift(graph, parts.input);
-        let run = |graph: &mut Graph, scores: &Value| {
-            let shifted = match &shift {
+        // The rest is an input of its own if the network reads the top scores only.
+        let run = |graph: &mut Graph, scores: &Value, rest: Option<&Value>| {
+            let read = match rest {
                 None => scores.clone(),
-                Some(shift) => graph.sub(scores, shift),
+                Some(rest) => graph.op_with("Concat", &[scores, rest], &[("axis", -1)]),
+            };
+            let shifted = match &shift {
+                None => read,
+                Some(shift) => graph.sub(&read, shift),
             };
             let scale = graph.double(parts.scale);
             let scaled = graph.op("Div", &[&shifted, &scale]);
@@ -26,16 +31,31 @@ impl ToGraph for NetworkModel {
             graph.cast_f64(&outputs)
         };
         if parts.wiring == Wiring::ClassesToLogits {
-            let logits = run(graph, &scores.filled);
+            let logits = run(graph, &scores.filled, None);
             return Ok(scores.mask(graph, &logits));
         }
 
         let (sorted, order) = graph.sort(&scores.filled, classes, true);
-        let outputs = match parts.wiring {
-            Wiring::SortedToGaps => run(graph, &sorted),
-            _ => run(graph, &scores.filled),
+        let rest = parts.top.map(|top| log_mass(graph, scores, &sorted, top));
+        let read = match (parts.wiring, parts.top) {
+            (Wiring::SortedToGaps, None) => sorted.clone(),
+            (Wiring::SortedToGaps, Some(top)) => graph.columns(&sorted, 0, top),
+            (_, None) => scores.filled.clone(),
+            (_, Some(top)) => {
+                let least = graph.columns(&sorted, top, top + 1);
+                graph.op("Max", &[&scores.filled, &least])
+            }
         };
-        let multipliers = multipliers(graph, &outputs);
+        let outputs = run(graph, &read, rest.as_ref());
+        let mut multipliers = multipliers(graph, &outputs);
+        if let Some(top) = parts.top {
+            // All gaps behind the top scores share the last multiplier.
+            let own = graph.columns(&multipliers, 0, top);
+            let last = graph.columns(&multipliers, top, top + 1);
+            let zeros = graph.doubles(&vec![0.0; classes - top], &[1, classes - top]);
+            let shared = graph.add(&last, &zeros);
+            multipliers = graph.op_with("Concat", &[&own, &shared], &[("axis", -1)]);
+        }
 
         // The last gap is 0, so the smallest class has logit 0; masked classes share it until they are masked.
         let behind = graph.columns(&sorted, 1, classes);
@@ -51,10 +71,32 @@ impl ToGraph for NetworkModel {
     }
 }
 
+/// N×1: ln Σ e^y over the scores behind the `top` largest ones, in 32 bits as in the library; `-inf` if there is none.
+fn log_mass(graph: &mut Graph, scores: &GraphScores, sorted: &Value, top: usize) -> Value {
+    let classes = scores.classes;
+    let behind = graph.columns(sorted, top, classes);
+    let largest = graph.columns(sorted, top, top + 1);
+    let below = graph.sub(&behind, &largest);
+    let terms = graph.op("Exp", &[&below]);
+    // Masked classes are sorted last.
+    let places: Vec<f64> = (top..classes).map(|place| place as f64).collect();
+    let places = graph.doubles(&places, &[1, classes - top]);
+    let possible = scores.possible(graph);
+    let exists = graph.op("Less", &[&places, &possible]);
+    let zero = graph.double(0.0);
+    let terms = graph.select(&exists, &terms, &zero);
+    let sum = graph.reduce("ReduceSum", &terms);
+    let log = graph.op("Log", &[&sum]);
+    let mass = graph.add(&largest, &log);
+    let rounded = graph.cast_f32(&mass);
+    graph.cast_f64(&rounded)
+}
+
 fn perceptron(graph: &mut Graph, inputs: &Value, parts: &NetworkParts) -> Value {
-    let mut widths = vec![parts.classes];
+    let (inputs_width, outputs_width) = parts.ends();
+    let mut widths = vec![inputs_width];
     widths.extend_from_slice(&parts.hidden);
-    widths.push(parts.classes);
+    widths.push(outputs_width);
     let last = widths.len() - 2;
     let mut params = parts.params.as_slice();
     let mut values = inputs.clone();

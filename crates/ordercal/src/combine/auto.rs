@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::methods::listed::{Ts, Uncalibrated};
 use crate::methods::temperature::fit_beta;
 use crate::methods::zeros::Floor;
-use crate::methods::{Calibrator, Describe, FitReport, Fitted};
+use crate::methods::{Calibrator, Describe, Estimate, FitReport, Fitted};
 use crate::models::{ChainModel, MixtureModel, Model, OrderedModel, UncalibratedModel, apply};
 use crate::optim::StopReason;
 use crate::watch::{FitCounter, Unwatched, Watch};
@@ -147,6 +147,14 @@ impl<P: Promise> Automatic<P> {
     }
 }
 
+impl<P: Promise> Automatic<P> {
+    fn plan(&self, rows: usize, classes: usize) -> Plan {
+        let mut plan = Plan::new((rows, classes), self.effort, self.chains, self.seed);
+        plan.folds = self.folds.unwrap_or(plan.folds);
+        plan
+    }
+}
+
 /// Fewer rows than this cannot be told apart from noise by leaving some of them out.
 const FEWEST_ROWS: usize = 20;
 
@@ -184,15 +192,17 @@ impl<P: Promise> Calibrator for Automatic<P> {
         Ok(())
     }
 
+    fn estimate(&self, rows: usize, classes: usize) -> Option<Estimate> {
+        Some(
+            self.plan(rows, classes)
+                .estimate(rayon::current_num_threads()),
+        )
+    }
+
     fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
         self.validate()?;
-        let plan = Plan::new(
-            (data.rows(), data.classes()),
-            self.effort,
-            self.chains,
-            self.seed,
-        );
-        let folds = self.folds.unwrap_or(plan.folds);
+        let plan = self.plan(data.rows(), data.classes());
+        let folds = plan.folds;
         if data.rows() < FEWEST_ROWS.max(2 * folds) {
             let note = format!(
                 "{} rows are too few to tell what helps: the scores are left as they are",

@@ -70,6 +70,20 @@ pub trait Calibrator: Send + Sync {
     fn validate(&self) -> Result<()> {
         Ok(())
     }
+
+    /// What a fit to so many rows and classes is going to take; `None` where it is a matter of seconds or not known.
+    fn estimate(&self, _rows: usize, _classes: usize) -> Option<Estimate> {
+        None
+    }
+}
+
+/// What a fit is going to take, to a factor of two: it depends on the machine and on the data.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// Seconds on the threads of the current pool, all of them idle.
+    pub seconds: f64,
+    /// Memory beyond the data, in bytes.
+    pub bytes: f64,
 }
 
 /// The properties of a built-in method that are not in the table.

@@ -15,7 +15,7 @@ pub(crate) mod table;
 pub(crate) mod temperature;
 pub(crate) mod zeros;
 
-pub use calibrator::{Calibrator, FitReport, Fitted};
+pub use calibrator::{Calibrator, Estimate, FitReport, Fitted};
 pub(crate) use calibrator::{Describe, uncalibrated_nll};
 pub(crate) use check::{check_non_negative, check_positive};
 pub use network::{oi::OrderInvariant, op::OrderPreserving, unconstrained::NoConstraint};

@@ -7,10 +7,10 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::data::Dataset;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::methods::temperature::fit_beta;
 use crate::methods::{Calibrator, Describe, FitReport, Fitted, check_non_negative};
-use crate::models::{NetworkModel, Wiring, check_hidden};
+use crate::models::{InputReader, NetworkModel, Wiring, check_hidden};
 use crate::nn::input::{InputKind, Inputs};
 use crate::nn::loss::{FreeTargets, Head, NetworkLoss, SortedTargets};
 use crate::nn::mlp::Shape;
@@ -55,6 +55,9 @@ pub struct Network<F: Family> {
     pub lambda: f64,
     /// The shift that is subtracted from a row before it enters the network.
     pub input: InputKind,
+    /// Read only so many of the largest scores and the log-sum-exp of the rest, whose gaps share one multiplier: for
+    /// hundreds of classes or more (`oi`, `op`).
+    pub top: Option<usize>,
     /// The optimiser and its settings.
     pub optimizer: Optimizer,
     /// Early stopping by the loss on held-out rows; `None` to train on all rows to the end.
@@ -93,6 +96,13 @@ impl<F: Family> Network<F> {
         self
     }
 
+    /// Sets how many of the largest scores the network reads one by one.
+    #[must_use]
+    pub fn with_top(mut self, top: usize) -> Self {
+        self.top = Some(top);
+        self
+    }
+
     /// Sets the optimiser.
     #[must_use]
     pub fn with_optimizer(mut self, optimizer: impl Into<Optimizer>) -> Self {
@@ -119,6 +129,16 @@ impl<F: Family> Calibrator for Network<F> {
     fn validate(&self) -> Result<()> {
         check_hidden(&self.hidden)?;
         check_non_negative("lambda", self.lambda)?;
+        if F::WIRING == Wiring::ClassesToLogits && self.top.is_some() {
+            return Err(Error::invalid(
+                "top",
+                "a number",
+                "none: only oi and op sort scores",
+            ));
+        }
+        if self.top == Some(0) {
+            return Err(Error::invalid("top", 0, "at least 1 score"));
+        }
         self.optimizer.validate()?;
         self.early_stopping
             .as_ref()
@@ -128,11 +148,16 @@ impl<F: Family> Calibrator for Network<F> {
     fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
         self.validate()?;
         let (beta, start) = fit_beta(data, &Unwatched)?;
-        let sorted = SortedData::new(data, self.input);
+        let sorted = SortedData::new(data);
         let classes = data.classes();
-        let shape = Shape::new(classes, &self.hidden, classes);
-        let inputs = sorted.inputs.clone();
-        let loss = sorted.into_loss(data, F::WIRING, shape.clone(), beta);
+        let reader = InputReader {
+            wiring: F::WIRING,
+            // Otherwise the whole row is read.
+            top: self.top.filter(|top| top + 1 < classes),
+            inputs: sorted.learn_inputs(self.input, classes),
+        };
+        let shape = reader.shape(classes, &self.hidden);
+        let loss = sorted.into_loss(data, &reader, shape.clone(), beta);
         let trained = train(
             &loss,
             &self.optimizer,
@@ -142,8 +167,8 @@ impl<F: Family> Calibrator for Network<F> {
             watch,
         )?;
         let model = NetworkModel {
-            wiring: F::WIRING,
-            inputs,
+            reader,
+            classes,
             shape,
             beta,
             params: trained.params,
@@ -214,8 +239,7 @@ impl<F: Family> Describe for Network<F> {
 
 /// The data with each row sorted in descending order, computed once per fit.
 struct SortedData {
-    inputs: Inputs,
-    /// Sorted network inputs, N×K. Masked classes are last and have the smallest input of their row.
+    /// Sorted scores, N×K. Masked classes are last.
     sorted: Vec<f32>,
     /// The sorted classes of each row, N×K.
     order: Vec<u32>,
@@ -224,7 +248,7 @@ struct SortedData {
 }
 
 impl SortedData {
-    fn new(data: &Dataset<'_>, kind: InputKind) -> Self {
+    fn new(data: &Dataset<'_>) -> Self {
         let classes = data.classes();
         let scores = data.scores().as_slice();
         let mut sorted = vec![0.0_f32; scores.len()];
@@ -242,80 +266,72 @@ impl SortedData {
                 }
             },
         );
-        let unmasked: Vec<u32> = sorted
+        let unmasked = sorted
             .chunks_exact(classes)
             .map(|y| y.partition_point(|&s| s > f32::NEG_INFINITY) as u32)
             .collect();
-        let rows = sorted.chunks_exact(classes).zip(&unmasked);
-        let inputs = Inputs::learn(kind, rows.map(|(y, &n)| &y[..n as usize]));
-        sorted
-            .par_chunks_mut(classes)
-            .zip(&unmasked)
-            .for_each(|(y, &n)| {
-                let (unmasked, masked) = y.split_at_mut(n as usize);
-                let shift = kind.shift(unmasked);
-                for y in unmasked.iter_mut() {
-                    *y = inputs.value(*y, shift);
-                }
-                masked.fill(unmasked[unmasked.len() - 1]);
-            });
         Self {
-            inputs,
             sorted,
             order,
             unmasked,
         }
     }
 
-    /// The loss of a network with the given wiring.
-    fn into_loss(self, data: &Dataset<'_>, wiring: Wiring, shape: Shape, beta: f64) -> NetworkLoss {
+    fn learn_inputs(&self, kind: InputKind, classes: usize) -> Inputs {
+        let rows = self.sorted.chunks_exact(classes).zip(&self.unmasked);
+        Inputs::learn(kind, rows.map(|(y, &n)| &y[..n as usize]))
+    }
+
+    /// The loss of a network that reads the rows in this way.
+    fn into_loss(
+        mut self,
+        data: &Dataset<'_>,
+        reader: &InputReader,
+        shape: Shape,
+        beta: f64,
+    ) -> NetworkLoss {
         let classes = data.classes();
         let mean_weight = data.total_weight() / data.rows() as f64;
         let weights = data
             .weights()
             .map(|w| w.iter().map(|w| w / mean_weight).collect());
-        let in_class_order = || {
-            let mut inputs = vec![0.0_f32; self.sorted.len()];
-            let rows = inputs.chunks_exact_mut(classes);
-            for ((inputs, sorted), order) in rows
-                .zip(self.sorted.chunks_exact(classes))
-                .zip(self.order.chunks_exact(classes))
-            {
-                for (&input, &class) in sorted.iter().zip(order) {
-                    inputs[class as usize] = input;
-                }
-            }
+        // A network that reads all sorted scores shares them with the head.
+        let shared = reader.wiring == Wiring::SortedToGaps && reader.top.is_none();
+        let mut inputs = Vec::new();
+        if !shared {
+            inputs = vec![0.0_f32; data.rows() * shape.inputs()];
             inputs
-        };
-        let label_ranks = || {
+                .par_chunks_mut(shape.inputs())
+                .zip(data.scores().as_slice().par_chunks(classes))
+                .zip(self.sorted.par_chunks(classes).zip(&self.unmasked))
+                .for_each(|((inputs, scores), (sorted, &n))| {
+                    reader.read(scores, &sorted[..n as usize], inputs);
+                });
+        }
+        let head = if reader.wiring == Wiring::ClassesToLogits {
+            Head::Free(FreeTargets {
+                scores: data.scores().as_slice().to_vec(),
+                labels: data.labels().to_vec(),
+            })
+        } else {
+            self.scale_as_inputs(&reader.inputs, classes);
             let rows = self.order.chunks_exact(classes).zip(data.labels());
             let rank = |(order, label): (&[u32], &u32)| order.iter().position(|c| c == label);
-            rows.map(|row| rank(row).expect("every label is a class") as u32)
-                .collect()
-        };
-        let (inputs, head) = match wiring {
-            Wiring::SortedToGaps | Wiring::ClassesToGaps => {
-                let label_ranks = label_ranks();
-                let (inputs, sorted) = if wiring == Wiring::ClassesToGaps {
-                    (in_class_order(), Some(self.sorted))
-                } else {
-                    (self.sorted, None)
-                };
-                let head = Head::Sorted(SortedTargets {
-                    sorted,
-                    unit: (self.inputs.scale * beta) as f32,
-                    label_ranks,
-                    possible: self.unmasked,
-                });
-                (inputs, head)
-            }
-            Wiring::ClassesToLogits => {
-                let head = Head::Free(FreeTargets {
-                    scores: data.scores().as_slice().to_vec(),
-                    labels: data.labels().to_vec(),
-                });
-                (in_class_order(), head)
-            }
+            let label_ranks = rows
+                .map(|row| rank(row).expect("every label is a class") as u32)
+                .collect();
+            let sorted = if shared {
+                inputs = self.sorted;
+                None
+            } else {
+                Some(self.sorted)
+            };
+            Head::Sorted(SortedTargets {
+                sorted,
+                unit: (reader.inputs.scale * beta) as f32,
+                label_ranks,
+                possible: self.unmasked,
+            })
         };
         NetworkLoss {
             shape,
@@ -324,5 +340,20 @@ impl SortedData {
             head,
             weights,
         }
+    }
+
+    /// Brings the sorted scores into the units and the range of the inputs; masked classes get the smallest of their row.
+    fn scale_as_inputs(&mut self, inputs: &Inputs, classes: usize) {
+        self.sorted
+            .par_chunks_mut(classes)
+            .zip(&self.unmasked)
+            .for_each(|(y, &n)| {
+                let (unmasked, masked) = y.split_at_mut(n as usize);
+                let shift = inputs.kind.shift(unmasked);
+                for y in unmasked.iter_mut() {
+                    *y = inputs.value(*y, shift);
+                }
+                masked.fill(unmasked[unmasked.len() - 1]);
+            });
     }
 }

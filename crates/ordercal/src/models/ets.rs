@@ -6,6 +6,8 @@ use super::form::{Form, RowBlock, count_unmasked};
 use super::parts::{ModelParts, PartsReader, Stored};
 use super::{check, check_beta, check_classes};
 use crate::error::Result;
+use crate::math::exp::{exp_f64, ln_f64};
+use crate::math::simd::vectorized;
 use crate::math::softmax;
 
 /// A fitted mixture w₁ softmax(βx) + w₂ softmax(x) + w₃/K for K classes.
@@ -96,13 +98,20 @@ impl Form for EtsModel {
             softmax::log_probabilities(&mut tempered, &mut scratch);
             softmax::log_probabilities(logits, &mut scratch);
             let uniform = logs[2] - (count_unmasked(scores) as f64).ln();
-            // In the log domain, because the order must be kept where probabilities underflow.
-            for ((logit, &tempered), &score) in logits.iter_mut().zip(&tempered).zip(scores) {
-                if score > f32::NEG_INFINITY {
-                    let terms = [logs[0] + tempered, logs[1] + *logit, uniform];
-                    *logit = log_sum_exp(&terms);
-                }
-            }
+            mix(logs, &tempered, uniform, scores, logits);
+        }
+    }
+}
+
+vectorized! {
+    /// ln(w₁eᵗ + w₂eˡ + eᵘ) for the tempered t and the logit l of every class and the uniform u. In the log domain, because
+    /// the order must be kept where probabilities underflow.
+    fn mix(logs: [f64; 3], tempered: &[f64], uniform: f64, scores: &[f32], logits: &mut [f64]) {
+        for ((logit, &tempered), &score) in logits.iter_mut().zip(tempered).zip(scores) {
+            let terms = [logs[0] + tempered, logs[1] + *logit, uniform];
+            let top = terms[0].max(terms[1]).max(terms[2]);
+            let sum = exp_f64(terms[0] - top) + exp_f64(terms[1] - top) + exp_f64(terms[2] - top);
+            *logit = if score > f32::NEG_INFINITY { top + ln_f64(sum) } else { f64::NEG_INFINITY };
         }
     }
 }
@@ -116,12 +125,6 @@ impl Stored for EtsModel {
     fn read(parts: &mut PartsReader<'_>) -> Result<Self> {
         Self::from_parts(parts.settings()?)
     }
-}
-
-/// ln Σ eᵗ, without overflow.
-pub(super) fn log_sum_exp(terms: &[f64]) -> f64 {
-    let top = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    top + terms.iter().map(|t| (t - top).exp()).sum::<f64>().ln()
 }
 
 #[cfg(test)]

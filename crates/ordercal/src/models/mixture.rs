@@ -7,7 +7,7 @@ use super::form::{Form, RowBlock};
 use super::parts::{ModelParts, PartsReader, Stored};
 use super::{Model, check};
 use crate::error::Result;
-use crate::math::exp::exp_f64;
+use crate::math::exp::{exp_f64, ln_f64};
 use crate::math::simd::vectorized;
 use crate::math::softmax;
 
@@ -103,14 +103,7 @@ impl Form for MixtureModel {
                 add(&member, weight.ln(), &mut top, logits);
             }
         }
-        let scores = block.scores.iter();
-        for ((sum, top), &score) in logits.iter_mut().zip(&top).zip(scores) {
-            *sum = if score > f32::NEG_INFINITY {
-                *top + sum.ln()
-            } else {
-                f64::NEG_INFINITY
-            };
-        }
+        finish(&top, block.scores, logits);
     }
 }
 
@@ -166,6 +159,15 @@ vectorized! {
             let larger = if log > *top { log } else { *top };
             *sum = *sum * exp_f64(*top - larger) + exp_f64(log - larger);
             *top = larger;
+        }
+    }
+}
+
+vectorized! {
+    /// The logarithm of e^top · sum, which is at least 1 for the largest exponent; `-inf` for masked classes.
+    fn finish(top: &[f64], scores: &[f32], sum: &mut [f64]) {
+        for ((sum, &top), &score) in sum.iter_mut().zip(top).zip(scores) {
+            *sum = if score > f32::NEG_INFINITY { top + ln_f64(*sum) } else { f64::NEG_INFINITY };
         }
     }
 }

@@ -42,7 +42,7 @@ pub use linear::{LinearModel, LinearParts};
 pub(crate) use logistic::log_probabilities;
 pub use logistic::{LogisticModel, LogisticParts};
 pub use mixture::MixtureModel;
-pub(crate) use network::check_hidden;
+pub(crate) use network::{InputReader, check_hidden};
 pub use network::{NetworkModel, NetworkParts, Wiring};
 pub(crate) use ordered::OrderProjection;
 pub use ordered::{OrderedModel, SLIVER};

@@ -8,6 +8,7 @@ use super::{check, check_beta, check_classes};
 use crate::error::{Error, Result};
 use crate::math::exp::multiplier_f32;
 use crate::math::simd::vectorized;
+use crate::math::softmax::log_sum_exp;
 use crate::nn::input::{InputKind, Inputs};
 use crate::nn::mlp::Shape;
 use crate::rank::Sorter;
@@ -24,7 +25,7 @@ pub enum Wiring {
     ClassesToLogits,
 }
 
-/// A fitted network with K inputs and K outputs.
+/// A fitted network with K inputs and K outputs, or fewer if it reads the [top](NetworkParts::top) scores only.
 ///
 /// For the two wirings to gaps, the logits are f(x) = S(x)⁻¹ U w: with the scores sorted in descending order, y = S(x)x, the
 /// gaps w_i = (y_i − y_{i+1})·m_i are multiplied by positive multipliers m = β·softplus(network + c), where softplus(c) = 1,
@@ -38,6 +39,7 @@ pub enum Wiring {
 /// let model = Model::from(NetworkModel::from_parts(NetworkParts {
 ///     wiring: Wiring::SortedToGaps,
 ///     classes: 2,
+///     top: None,
 ///     hidden: vec![3],
 ///     input: InputKind::Raw,
 ///     scale: 1.0,
@@ -51,8 +53,8 @@ pub enum Wiring {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct NetworkModel {
-    pub(crate) wiring: Wiring,
-    pub(crate) inputs: Inputs,
+    pub(crate) reader: InputReader,
+    pub(crate) classes: usize,
     pub(crate) shape: Shape,
     pub(crate) beta: f64,
     pub(crate) params: Vec<f32>,
@@ -66,6 +68,11 @@ pub struct NetworkParts {
     pub wiring: Wiring,
     /// K.
     pub classes: usize,
+    /// The network reads the `top` largest scores and ln Σ e^y of the rest, and all gaps behind these scores share one
+    /// multiplier, so that there are `top` + 1 outputs. With the scores in class order, those below the first of the rest
+    /// are read as that one. Less than K − 1; all scores are read without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub top: Option<usize>,
     /// The number of units of each hidden layer.
     pub hidden: Vec<usize>,
     /// The shift that is subtracted from a row.
@@ -81,16 +88,32 @@ pub struct NetworkParts {
     pub params: Vec<f32>,
 }
 
+impl NetworkParts {
+    /// How many inputs and outputs the network has.
+    pub fn ends(&self) -> (usize, usize) {
+        ends(self.wiring, self.classes, self.top)
+    }
+}
+
+fn ends(wiring: Wiring, classes: usize, top: Option<usize>) -> (usize, usize) {
+    match (top, wiring) {
+        (None, _) => (classes, classes),
+        (Some(top), Wiring::SortedToGaps) => (top + 1, top + 1),
+        (Some(top), Wiring::ClassesToGaps | Wiring::ClassesToLogits) => (classes + 1, top + 1),
+    }
+}
+
 impl NetworkModel {
     /// The data of the model.
     pub fn to_parts(&self) -> NetworkParts {
         NetworkParts {
-            wiring: self.wiring,
-            classes: self.shape.outputs(),
+            wiring: self.reader.wiring,
+            classes: self.classes,
+            top: self.reader.top,
             hidden: self.shape.hidden().to_vec(),
-            input: self.inputs.kind,
-            scale: self.inputs.scale,
-            range: (self.inputs.low, self.inputs.high),
+            input: self.reader.inputs.kind,
+            scale: self.reader.inputs.scale,
+            range: (self.reader.inputs.low, self.reader.inputs.high),
             beta: self.beta,
             params: self.params.clone(),
         }
@@ -110,20 +133,35 @@ impl NetworkModel {
         let found = format!("{low}..{high}");
         check(good, "range", found, "two finite numbers in order")?;
         check_beta(parts.beta)?;
-        let shape = Shape::new(parts.classes, &parts.hidden, parts.classes);
-        let found = parts.params.len();
-        let expected = "the number of weights and biases of the layers";
-        check(found == shape.params(), "params", found, expected)?;
-        let good = parts.params.iter().all(|p| p.is_finite());
-        check(good, "params", "NaN or infinity", "finite numbers")?;
-        Ok(Self {
+        let possible = parts.wiring != Wiring::ClassesToLogits;
+        let good = |top: usize| possible && top > 0 && top + 1 < parts.classes;
+        if let Some(top) = parts.top {
+            check(
+                good(top),
+                "top",
+                top,
+                "fewer scores than there are classes, and gaps as outputs",
+            )?;
+        }
+        let reader = InputReader {
             wiring: parts.wiring,
+            top: parts.top,
             inputs: Inputs {
                 kind: parts.input,
                 scale: parts.scale,
                 low,
                 high,
             },
+        };
+        let shape = reader.shape(parts.classes, &parts.hidden);
+        let found = parts.params.len();
+        let expected = "the number of weights and biases of the layers";
+        check(found == shape.params(), "params", found, expected)?;
+        let good = parts.params.iter().all(|p| p.is_finite());
+        check(good, "params", "NaN or infinity", "finite numbers")?;
+        Ok(Self {
+            reader,
+            classes: parts.classes,
             shape,
             beta: parts.beta,
             params: parts.params,
@@ -133,11 +171,11 @@ impl NetworkModel {
 
 impl Form for NetworkModel {
     fn classes(&self) -> usize {
-        self.shape.outputs()
+        self.classes
     }
 
     fn order_preserving(&self) -> bool {
-        self.wiring != Wiring::ClassesToLogits
+        self.reader.wiring != Wiring::ClassesToLogits
     }
 
     fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
@@ -145,11 +183,11 @@ impl Form for NetworkModel {
         let rows = block.rows();
         let mut sorter = Sorter::new(classes);
         let mut sorted = vec![0.0_f32; block.scores.len()];
-        let mut network_inputs = vec![0.0_f32; block.scores.len()];
+        let mut network_inputs = vec![0.0_f32; rows * self.shape.inputs()];
         let mut possible = vec![0; rows];
-        for (row, possible) in possible.iter_mut().enumerate() {
-            let here = row * classes..(row + 1) * classes;
-            let (sorted, inputs) = (&mut sorted[here.clone()], &mut network_inputs[here]);
+        let targets = network_inputs.chunks_exact_mut(self.shape.inputs());
+        for (row, (possible, inputs)) in possible.iter_mut().zip(targets).enumerate() {
+            let sorted = &mut sorted[row * classes..(row + 1) * classes];
             let scores = block.row(row);
             let order = if block.order.is_empty() {
                 sorter.sort(scores)
@@ -160,7 +198,7 @@ impl Form for NetworkModel {
                 *sorted = scores[class as usize];
             }
             *possible = sorted.partition_point(|&score| score > f32::NEG_INFINITY);
-            self.inputs_of_row(scores, &sorted[..*possible], inputs);
+            self.reader.read(scores, &sorted[..*possible], inputs);
         }
         let mut buffers = self.shape.buffers(rows);
         let outputs = self
@@ -179,7 +217,7 @@ impl Form for NetworkModel {
         let mut steps = vec![0.0; classes];
         for (row, (logits, outputs)) in logits
             .chunks_exact_mut(classes)
-            .zip(outputs.chunks_exact(classes))
+            .zip(outputs.chunks_exact(self.shape.outputs()))
             .enumerate()
         {
             let sorted = &sorted[row * classes..][..possible[row]];
@@ -220,32 +258,68 @@ pub(crate) fn check_hidden(hidden: &[usize]) -> Result<()> {
     Ok(())
 }
 
-impl NetworkModel {
+/// What a network reads of a row.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct InputReader {
+    pub(crate) wiring: Wiring,
+    /// See [`NetworkParts::top`].
+    pub(crate) top: Option<usize>,
+    pub(crate) inputs: Inputs,
+}
+
+impl InputReader {
+    /// The layers of a network that reads rows of so many classes.
+    pub(crate) fn shape(&self, classes: usize, hidden: &[usize]) -> Shape {
+        let (inputs, outputs) = ends(self.wiring, classes, self.top);
+        Shape::new(inputs, hidden, outputs)
+    }
+
     /// Writes the network's inputs for a row. `possible` holds its unmasked scores in descending order.
-    fn inputs_of_row(&self, scores: &[f32], possible: &[f32], inputs: &mut [f32]) {
+    pub(crate) fn read(&self, scores: &[f32], possible: &[f32], mut inputs: &mut [f32]) {
         let shift = self.inputs.kind.shift(possible);
+        let mut known = possible;
+        // A masked class is read as the smallest unmasked score.
+        let mut least = possible[possible.len() - 1];
+        if let Some(top) = self.top {
+            let (first, last) = inputs.split_at_mut(inputs.len() - 1);
+            let rest = &possible[top.min(possible.len())..];
+            // Where there is no rest, its mass is 0.
+            let mass = rest
+                .first()
+                .map_or(f64::NEG_INFINITY, |_| log_sum_exp(rest));
+            last[0] = self.inputs.value(mass as f32, shift);
+            least = *rest.first().unwrap_or(&least);
+            known = &possible[..possible.len() - rest.len()];
+            inputs = first;
+        }
         let source = match self.wiring {
-            Wiring::SortedToGaps => possible,
+            Wiring::SortedToGaps => known,
             Wiring::ClassesToGaps | Wiring::ClassesToLogits => scores,
         };
-        let smallest = possible[possible.len() - 1];
-        // The input of a masked class is that of the smallest unmasked score.
         let (unmasked, masked) = inputs.split_at_mut(source.len());
-        self.inputs.read(source, smallest, shift, unmasked);
-        masked.fill(self.inputs.value(smallest, shift));
+        self.inputs.read(source, least, shift, unmasked);
+        masked.fill(self.inputs.value(least, shift));
     }
 }
 
 vectorized! {
-    /// The gaps between neighbouring sorted scores, times their multipliers.
+    /// The gaps between neighbouring sorted scores, times their multipliers; from the last output on they share its.
     fn scaled_gaps(sorted: &[f32], outputs: &[f32], beta: f64, steps: &mut [f64]) {
-        let pairs = sorted.iter().zip(&sorted[1..]);
-        for ((&here, &next), (step, &output)) in pairs.zip(steps.iter_mut().zip(outputs)) {
+        let scaled = |here: f32, next: f32, output: f32| {
             let gap = f64::from(here) - f64::from(next);
             let multiplier = multiplier_f32(output).0;
             // The softplus is positive, but may underflow in 32 bits.
             let multiplier = if multiplier > f32::MIN_POSITIVE { multiplier } else { f32::MIN_POSITIVE };
-            *step = gap * beta * f64::from(multiplier);
+            gap * beta * f64::from(multiplier)
+        };
+        let pairs = sorted.iter().zip(&sorted[1..]);
+        for ((&here, &next), (step, &output)) in pairs.zip(steps.iter_mut().zip(outputs)) {
+            *step = scaled(here, next, output);
+        }
+        let shared = outputs[outputs.len() - 1];
+        let tail = sorted.windows(2).zip(&mut *steps).skip(outputs.len());
+        for (pair, step) in tail {
+            *step = scaled(pair[0], pair[1], shared);
         }
         steps[sorted.len() - 1] = 0.0;
     }

@@ -3,12 +3,13 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::ets::log_sum_exp;
 use super::form::{Form, RowBlock};
 use super::parts::{ModelParts, PartsReader, Stored};
 use super::projection::Projector;
 use super::{Model, check_beta};
 use crate::error::Result;
+use crate::math::exp::{exp_f64, ln_f64};
+use crate::math::simd::vectorized;
 use crate::math::softmax;
 
 /// The weight of softmax(βx) in a projection: a small share, so that classes with different scores are never tied.
@@ -123,18 +124,25 @@ impl OrderProjection {
 
     /// Replaces a row's probabilities by the logarithms of their projection; `-inf` for masked classes.
     pub(crate) fn log_probabilities(&mut self, scores: &[f32], order: &[u32], probs: &mut [f64]) {
-        let (most, sliver) = ((-SLIVER).ln_1p(), SLIVER.ln());
         self.projector.project(scores, order, probs);
         for (tempered, &score) in self.tempered.iter_mut().zip(scores) {
             *tempered = self.beta * f64::from(score);
         }
         softmax::log_probabilities(&mut self.tempered, &mut self.scratch);
-        for ((p, &tempered), &score) in probs.iter_mut().zip(&self.tempered).zip(scores) {
-            *p = if score > f32::NEG_INFINITY {
-                log_sum_exp(&[most + p.ln(), sliver + tempered])
-            } else {
-                f64::NEG_INFINITY
-            };
+        mix_in(&self.tempered, scores, probs);
+    }
+}
+
+vectorized! {
+    /// ln((1 − s)p + s eᵗ) for the probability p and the tempered logarithm t of every class, s being the sliver.
+    fn mix_in(tempered: &[f64], scores: &[f32], probs: &mut [f64]) {
+        let (most, sliver) = ((-SLIVER).ln_1p(), SLIVER.ln());
+        for ((p, &tempered), &score) in probs.iter_mut().zip(tempered).zip(scores) {
+            let own = if *p >= f64::MIN_POSITIVE { most + ln_f64(*p) } else { f64::NEG_INFINITY };
+            let mixed = sliver + tempered;
+            let (top, below) = if own > mixed { (own, mixed) } else { (mixed, own) };
+            let log = top + ln_f64(1.0 + exp_f64(below - top));
+            *p = if score > f32::NEG_INFINITY { log } else { f64::NEG_INFINITY };
         }
     }
 }

@@ -56,8 +56,9 @@ vectorized! {
     /// relative to the largest are v_i = −Σ_{j<i} w_j, and NLL = ln Σ e^v − v_r for the label's rank r. The gradient on
     /// z_j is d_j s⁺′(z_j + c) Σ_{i≤j} (p_i − 1{i=r}), because w_j lowers all logits after position j by the same amount.
     ///
-    /// `y` holds the scores in descending order, without masked classes, for which z gets no gradient. Returns the
-    /// unweighted NLL; `z` is overwritten by `weight` times the gradient.
+    /// `y` holds the scores in descending order, without masked classes, for which z gets no gradient. Where z is shorter
+    /// than y, all gaps from the last z on share its multiplier. Returns the unweighted NLL; `z` is overwritten by
+    /// `weight` times the gradient.
     pub(crate) fn sorted_row(
         z: &mut [f32],
         y: &[f32],
@@ -66,32 +67,46 @@ vectorized! {
         weight: f64,
         scratch: &mut RowScratch,
     ) -> f64 {
-        let last = y.len() - 1;
-        let v = &mut scratch.logits[..y.len().next_multiple_of(LANES)];
-        for (((v, z), &here), &next) in v.iter_mut().zip(z.iter_mut()).zip(y).zip(&y[1..]) {
+        // The last position before the tail; without a tail, the last of the row.
+        let last = (y.len() - 1).min(z.len() - 1);
+        let v = &mut scratch.logits[..(last + 1).next_multiple_of(LANES)];
+        let tail = Tail::new(&y[last..], z[last], unit);
+        for (((v, z), &here), &next) in v.iter_mut().zip(z.iter_mut()).zip(&y[..last]).zip(&y[1..]) {
             let (m, slope) = multiplier_f32(*z);
             let gap = ((here - next) * unit).min(MAX_GAP);
             *v = gap * m;
             *z = gap * slope;
         }
-        // The last position has no gap; what follows only fills the last chunk.
+        // What follows the last gap only fills the last chunk.
         v[last..].fill(0.0);
         let mut below = 0.0_f64;
-        let mut label_logit = 0.0;
+        let (mut label_logit, mut last_logit) = (0.0, 0.0);
         for (place, chunk) in v.chunks_exact_mut(LANES).enumerate() {
             let (start, steps) = (below, running_sums(chunk));
             below -= steps[LANES - 1];
+            let logit = |rank: usize| {
+                let behind = (rank % LANES).checked_sub(1);
+                start - behind.map_or(0.0, |behind| steps[behind])
+            };
             if place == label_rank / LANES {
-                let behind = (label_rank % LANES).checked_sub(1);
-                label_logit = start - behind.map_or(0.0, |behind| steps[behind]);
+                label_logit = logit(label_rank);
+            }
+            if place == last / LANES {
+                last_logit = logit(last);
             }
             chunk[0] = start as f32;
             for (v, step) in chunk[1..].iter_mut().zip(steps) {
                 *v = (start - step) as f32;
             }
         }
-        let sum = exponentiate(&mut v[..=last], 0.0);
+        let mut sum = exponentiate(&mut v[..=last], 0.0);
         v[last + 1..].fill(0.0);
+        let (tail_sum, tail_moment) = tail.sums(last_logit);
+        sum += tail_sum;
+        let label_distance = label_rank.checked_sub(last + 1).map(|rank| tail.distance(rank));
+        if let Some(distance) = label_distance {
+            label_logit = last_logit - f64::from(tail.multiplier * distance);
+        }
         let scale = 1.0 / sum;
         let mut before = 0.0_f64;
         let chunks = z[..last].chunks_mut(LANES).zip(v.chunks_exact(LANES));
@@ -106,7 +121,60 @@ vectorized! {
             before += masses[LANES - 1];
         }
         z[last..].fill(0.0);
+        let pull = f64::from(label_distance.unwrap_or(0.0)) - tail_moment * scale;
+        z[last] = (weight * f64::from(tail.slope) * pull) as f32;
         sum.ln() - label_logit
+    }
+}
+
+/// The scores behind the last position with a gap of its own. Their logits are v = last logit − multiplier · distance,
+/// where the distance is that to the score at the last position.
+struct Tail<'a> {
+    first: f32,
+    scores: &'a [f32],
+    unit: f32,
+    multiplier: f32,
+    /// The derivative of the multiplier.
+    slope: f32,
+}
+
+impl<'a> Tail<'a> {
+    /// `y` begins with the score at the last position before the tail.
+    #[inline(always)]
+    fn new(y: &'a [f32], z: f32, unit: f32) -> Self {
+        let (multiplier, slope) = multiplier_f32(z);
+        Self {
+            first: y[0],
+            scores: &y[1..],
+            unit,
+            multiplier,
+            slope,
+        }
+    }
+
+    #[inline(always)]
+    fn distance(&self, place: usize) -> f32 {
+        ((self.first - self.scores[place]) * self.unit).min(MAX_GAP)
+    }
+
+    /// Σ e^v and Σ e^v · distance.
+    #[inline(always)]
+    fn sums(&self, last_logit: f64) -> (f64, f64) {
+        let last_logit = last_logit as f32;
+        let (mut sums, mut moments) = ([0.0_f64; LANES], [0.0_f64; LANES]);
+        let mut add = |scores: &[f32]| {
+            for ((sum, moment), &score) in sums.iter_mut().zip(&mut moments).zip(scores) {
+                let distance = ((self.first - score) * self.unit).min(MAX_GAP);
+                let power = exp_f32(last_logit - self.multiplier * distance);
+                *sum += f64::from(power);
+                *moment += f64::from(power * distance);
+            }
+        };
+        let chunks = self.scores.chunks_exact(LANES);
+        let rest = chunks.remainder();
+        chunks.for_each(|chunk| add(<&[f32; LANES]>::try_from(chunk).expect("a whole chunk")));
+        add(rest);
+        (sums.iter().sum(), moments.iter().sum())
     }
 }
 
@@ -150,7 +218,7 @@ mod tests {
         let mut w: Vec<f64> = (0..classes)
             .map(|i| {
                 if i + 1 < classes {
-                    (y[i] - y[i + 1]).abs() * multiplier_f64(z[i]).0
+                    (y[i] - y[i + 1]).abs() * multiplier_f64(z[i.min(z.len() - 1)]).0
                 } else {
                     0.0
                 }
@@ -168,13 +236,19 @@ mod tests {
     fn sorted_rows_agree_with_scatter_and_softmax() {
         let mut rng = Rng::new(21);
         for classes in [2, 3, 10, 16, 33, 100] {
-            for _ in 0..20 {
+            for draw in 0..20 {
+                // Every other time the last gaps share a multiplier.
+                let own = if draw % 2 == 0 {
+                    classes
+                } else {
+                    1 + rng.below(classes)
+                };
                 let mut scores: Vec<f32> =
                     (0..classes).map(|_| (rng.normal() * 3.0) as f32).collect();
                 if classes > 3 {
                     scores[1] = scores[2];
                 }
-                let z: Vec<f32> = (0..classes).map(|_| rng.normal() as f32).collect();
+                let z: Vec<f32> = (0..own).map(|_| rng.normal() as f32).collect();
                 let label = rng.below(classes);
                 let weight = 1.7;
                 let order = Sorter::new(classes).sort(&scores).to_vec();
@@ -189,7 +263,7 @@ mod tests {
                     (loss - exact).abs() < 1e-5 * exact.max(1.0),
                     "{classes}: {loss} {exact}"
                 );
-                for j in 0..classes {
+                for j in 0..own {
                     let at = |step: f64| {
                         let mut moved = wide.clone();
                         moved[j] += step;

@@ -111,9 +111,9 @@ impl Inputs {
         }
     }
 
-    /// Sets `inputs` to the inputs of a whole row; a masked class has the input of `smallest`.
-    pub(crate) fn read(&self, scores: &[f32], smallest: f32, shift: f64, inputs: &mut [f32]) {
-        read_row(self, scores, smallest, shift, inputs);
+    /// Sets `inputs` to the inputs of a row; what lies below `least`, masked classes too, is read as `least`.
+    pub(crate) fn read(&self, scores: &[f32], least: f32, shift: f64, inputs: &mut [f32]) {
+        read_row(self, scores, least, shift, inputs);
     }
 
     /// The input for a score of a row with this shift.
@@ -124,10 +124,9 @@ impl Inputs {
 }
 
 vectorized! {
-    fn read_row(inputs: &Inputs, scores: &[f32], smallest: f32, shift: f64, targets: &mut [f32]) {
+    fn read_row(inputs: &Inputs, scores: &[f32], least: f32, shift: f64, targets: &mut [f32]) {
         for (target, &score) in targets.iter_mut().zip(scores) {
-            let score = if score > f32::NEG_INFINITY { score } else { smallest };
-            *target = inputs.value(score, shift);
+            *target = inputs.value(if score > least { score } else { least }, shift);
         }
     }
 }

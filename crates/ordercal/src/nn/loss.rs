@@ -5,7 +5,7 @@ use super::mlp::Shape;
 /// The weighted NLL of a network on N rows.
 pub(crate) struct NetworkLoss {
     pub shape: Shape,
-    /// The network's inputs, N×K.
+    /// The network's inputs, row by row.
     pub inputs: Vec<f32>,
     pub classes: usize,
     pub head: Head,
@@ -23,7 +23,7 @@ pub(crate) enum Head {
 
 /// Gaps and labels in sorted space.
 pub(crate) struct SortedTargets {
-    /// The sorted inputs, N×K, if the network reads them in another order.
+    /// The sorted scores in units of the inputs, N×K, if they are not the inputs themselves.
     pub sorted: Option<Vec<f32>>,
     /// The logit per unit of the inputs where the network's output is 0.
     pub unit: f32,
@@ -42,7 +42,7 @@ pub(crate) struct FreeTargets {
 
 impl NetworkLoss {
     pub(super) fn rows(&self) -> usize {
-        self.inputs.len() / self.classes
+        self.inputs.len() / self.shape.inputs()
     }
 
     pub(super) fn weight(&self, row: usize) -> f64 {

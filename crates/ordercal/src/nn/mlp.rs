@@ -41,6 +41,10 @@ impl Shape {
         Self { widths }
     }
 
+    pub(crate) fn inputs(&self) -> usize {
+        self.widths[0]
+    }
+
     pub(crate) fn outputs(&self) -> usize {
         self.widths[self.widths.len() - 1]
     }

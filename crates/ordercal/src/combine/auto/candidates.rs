@@ -1,8 +1,10 @@
 //! What may be mixed: methods that read the scores, and methods that read what another one says of held-out rows.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
-use super::plan::{Candidate, Plan};
+use super::plan::Plan;
 use crate::data::{Dataset, Folds, ScoreKind, Scores};
 use crate::error::Result;
 use crate::models::{Model, apply, clamp_log_prob_f32};
@@ -25,9 +27,6 @@ pub(super) struct Fits {
     /// What the members that others read say of held-out rows, by member.
     outputs: Vec<Option<Dataset<'static>>>,
 }
-
-/// From this many scores on, folds are worked on one after the other: their copies would take too much memory.
-const LARGE: usize = 4_000_000;
 
 impl Fits {
     /// Fits every candidate on every fold, level by level.
@@ -53,7 +52,7 @@ impl Fits {
                 let read = reads.map_or(data, |source| {
                     fits.outputs[source].as_ref().expect("a source comes first")
                 });
-                fit_level(&plan.candidates[first..end], read, folds, counter)?
+                fit_level(plan, first..end, read, folds, counter)?
             };
             for (place, (models, nlls)) in (first..).zip(fitted) {
                 let candidate = &plan.candidates[place];
@@ -85,22 +84,19 @@ impl Fits {
 /// The models and held-out NLLs of candidates that read the same.
 #[allow(clippy::type_complexity)]
 fn fit_level(
-    candidates: &[Candidate],
+    plan: &Plan,
+    level: Range<usize>,
     read: &Dataset<'_>,
     folds: &Folds,
     counter: &FitCounter<'_>,
 ) -> Result<Vec<(Vec<Model>, Vec<f64>)>> {
+    let candidates = &plan.candidates[level];
     let mut found: Vec<(Vec<Model>, Vec<f64>)> = candidates
         .iter()
         .map(|_| (Vec::new(), vec![0.0; read.rows()]))
         .collect();
-    let together = if read.rows() * read.classes() < LARGE {
-        folds.count()
-    } else {
-        1
-    };
     let all: Vec<usize> = (0..folds.count()).collect();
-    for some in all.chunks(together) {
+    for some in all.chunks(plan.folds_at_once()) {
         let parts: Vec<(Dataset<'static>, Dataset<'static>)> = some
             .iter()
             .map(|&fold| {

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::methods::Calibrator;
 use crate::methods::kernel::Kernel;
 use crate::methods::listed::{Diag, Ets, Oi, Op, Sms, Svs, Ts, Uncalibrated};
+use crate::methods::{Calibrator, Estimate};
 
 /// How much work `auto` may do. It is counted in candidates and folds, not in seconds, so that the result is the same
 /// on any machine.
@@ -26,12 +26,41 @@ pub(super) struct Candidate {
     /// The candidate whose output on held-out rows it reads; without one it reads the scores.
     pub(super) reads: Option<usize>,
     pub(super) method: Box<dyn Calibrator>,
+    cost: Cost,
 }
+
+/// Microseconds of a fit per row on one thread, `a + b·K + c·K²` for K classes. `cargo measure speed` compares
+/// what follows from it with what a fit took.
+#[derive(Clone, Copy)]
+struct Cost(f64, f64, f64);
+
+impl Cost {
+    const SCALING: Self = Self(1.0, 0.02, 0.0);
+    const DIAG: Self = Self(9.0, 0.2, 0.0);
+    const SMALL_NETWORK: Self = Self(2.0, 0.1, 0.0);
+    const NETWORK: Self = Self(10.0, 0.35, 0.0);
+    const MATRIX: Self = Self(3.0, 0.0, 0.004);
+    const KERNEL: Self = Self(10.0, 0.9, 0.0);
+
+    fn per_row(self, classes: f64) -> f64 {
+        self.0 + self.1 * classes + self.2 * classes * classes
+    }
+}
+
+/// Microseconds per score to mix and to project what was fitted.
+const MIXING: f64 = 0.5;
+/// Copies of the scores beside those of the folds.
+const COPIES: f64 = 7.0;
+/// Bytes per row that a kernel takes on each thread.
+const KERNEL_BYTES: f64 = 1600.0;
+/// What is needed for the smallest data.
+const LEAST_BYTES: f64 = 5e6;
 
 /// What is fitted, and on how many folds.
 pub(super) struct Plan {
     pub(super) candidates: Vec<Candidate>,
     pub(super) folds: usize,
+    size: (usize, usize),
 }
 
 /// The place of `ts`, which every plan has behind the scores as they are.
@@ -41,8 +70,8 @@ pub(super) const TS: usize = 1;
 const MOST_FOR_MATRICES: usize = 250;
 /// With more classes than this, distances between probabilities say little.
 const MOST_FOR_KERNELS: usize = 500;
-/// With more classes than this, a network that reads all scores has more weights than there is to learn.
-const MOST_FOR_NETWORKS: usize = 2000;
+/// How many of the largest scores networks read one by one. More are slower and a little worse (docs/auto.md).
+const TOP: usize = 16;
 /// From so many classes on, weaker penalties are better: there are so few rows per class that theirs grow large.
 const MANY: usize = 50;
 /// Fewer rows than this are dealt out to more folds, more than this to fewer.
@@ -79,24 +108,30 @@ impl Plan {
         let mut plan = Self {
             candidates: Vec::new(),
             folds,
+            size: (rows, classes),
         };
-        let oi = |units: usize| Oi::default().with_hidden(&[units]).with_seed(seed);
-        let op = |units: usize| Op::default().with_hidden(&[units]).with_seed(seed);
-        let networks = classes <= MOST_FOR_NETWORKS;
-        plan.add("uncalibrated", None, Uncalibrated::default());
-        plan.add("ts", None, Ts::default());
-        plan.add("ets", None, Ets::default());
+        let oi = |units: usize| {
+            let oi = Oi::default().with_hidden(&[units]).with_top(TOP);
+            oi.with_seed(seed)
+        };
+        let op = |units: usize| {
+            let op = Op::default().with_hidden(&[units]).with_top(TOP);
+            op.with_seed(seed)
+        };
+        plan.add("uncalibrated", None, Uncalibrated::default(), Cost::SCALING);
+        plan.add("ts", None, Ts::default(), Cost::SCALING);
+        plan.add("ets", None, Ets::default(), Cost::SCALING);
         // In a hurry, one that knows how to correct confidence has to do.
-        let diag =
-            (!quick || !networks).then(|| plan.add("diag", None, Diag::default().with_seed(seed)));
-        let small = networks.then(|| plan.add("oi (20)", None, oi(20)));
-        if networks && effort == AutoEffort::Thorough {
-            plan.add("oi (100)", None, oi(100));
+        let diag = Diag::default().with_seed(seed);
+        let diag = (!quick).then(|| plan.add("diag", None, diag, Cost::DIAG));
+        let small = Some(plan.add("oi (20)", None, oi(20), Cost::SMALL_NETWORK));
+        if effort == AutoEffort::Thorough {
+            plan.add("oi (100)", None, oi(100), Cost::NETWORK);
         }
         if rows >= FEWEST_FOR_CLASSES && classes <= MOST_FOR_KERNELS && !quick {
-            plan.add("op (100)", None, op(100));
+            plan.add("op (100)", None, op(100), Cost::NETWORK);
             if effort == AutoEffort::Thorough {
-                plan.add("op (20)", None, op(20));
+                plan.add("op (20)", None, op(20), Cost::NETWORK);
             }
         }
         let own = match (effort, many) {
@@ -135,6 +170,7 @@ impl Plan {
         name: &str,
         reads: Option<usize>,
         method: impl Calibrator + 'static,
+        cost: Cost,
     ) -> usize {
         let name = match reads {
             None => name.to_owned(),
@@ -144,8 +180,46 @@ impl Plan {
             name,
             reads,
             method: Box::new(method),
+            cost,
         });
         self.candidates.len() - 1
+    }
+
+    /// How many folds are worked on at once: where the data are large, their copies would take too much memory.
+    pub(super) fn folds_at_once(&self) -> usize {
+        let (rows, classes) = self.size;
+        if rows * classes < MANY_SCORES {
+            self.folds
+        } else {
+            1
+        }
+    }
+
+    /// What a fit by this plan is going to take on so many threads.
+    pub(super) fn estimate(&self, threads: usize) -> Estimate {
+        let (rows, classes) = (self.size.0 as f64, self.size.1 as f64);
+        let fits: f64 = self
+            .candidates
+            .iter()
+            .map(|candidate| candidate.cost.per_row(classes))
+            .sum();
+        // Every fold leaves out a part, and what gets a share is fitted once more: as if every fold had all rows.
+        let microseconds = rows * (self.folds as f64 * fits + MIXING * classes);
+        let read = |place: usize| self.candidates.iter().any(|c| c.reads == Some(place));
+        let outputs = (0..self.candidates.len())
+            .filter(|&place| read(place))
+            .count();
+        let copies = (self.folds_at_once() + outputs) as f64 + COPIES;
+        let kernels = self.candidates.iter().any(|c| c.cost.1 == Cost::KERNEL.1);
+        let kernel_bytes = if kernels {
+            KERNEL_BYTES * rows * threads as f64
+        } else {
+            0.0
+        };
+        Estimate {
+            seconds: microseconds * 1e-6 / threads as f64,
+            bytes: LEAST_BYTES + 4.0 * rows * classes * copies + kernel_bytes,
+        }
     }
 
     /// Maps that tell classes apart, as far as there are not too many classes.
@@ -158,12 +232,12 @@ impl Plan {
     ) {
         for &lambda in strengths.vectors {
             let svs = Svs::default().with_lambda(lambda);
-            self.add(&format!("svs ({lambda})"), reads, svs);
+            self.add(&format!("svs ({lambda})"), reads, svs, Cost::SCALING);
         }
         if classes <= MOST_FOR_MATRICES {
             for &lambda in strengths.matrices {
                 let sms = Sms::default().with_lambda(lambda);
-                self.add(&format!("sms ({lambda})"), reads, sms);
+                self.add(&format!("sms ({lambda})"), reads, sms, Cost::MATRIX);
             }
         }
         if classes <= MOST_FOR_KERNELS {
@@ -173,7 +247,7 @@ impl Plan {
                     seed,
                     ..Kernel::default()
                 };
-                self.add(&format!("kernel ({lambda})"), reads, kernel);
+                self.add(&format!("kernel ({lambda})"), reads, kernel, Cost::KERNEL);
             }
         }
     }

@@ -47,6 +47,7 @@ impl Family for OrderInvariant {
             hidden: vec![100],
             lambda: 1e-3,
             input: InputKind::Centred,
+            top: None,
             optimizer: Adam::default().with_learning_rate(5e-3).into(),
             early_stopping: None,
             seed: 1357,

@@ -44,6 +44,7 @@ impl Family for OrderPreserving {
             hidden: vec![100],
             lambda: 1e-3,
             input: InputKind::LogSoftmax,
+            top: None,
             optimizer: Adam::default().with_learning_rate(5e-3).into(),
             early_stopping: None,
             seed: 1357,

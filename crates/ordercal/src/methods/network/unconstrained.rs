@@ -38,6 +38,7 @@ impl Family for NoConstraint {
             hidden: vec![100],
             lambda: 5e-3,
             input: InputKind::Centred,
+            top: None,
             optimizer: Adam::default().with_learning_rate(5e-3).into(),
             early_stopping: None,
             seed: 1357,

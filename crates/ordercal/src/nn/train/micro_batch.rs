@@ -18,7 +18,10 @@ pub(super) trait MicroBatch: Send {
 /// The faster of the two ways for this network.
 pub(super) fn micro_batch(loss: &NetworkLoss) -> Box<dyn MicroBatch + '_> {
     match &loss.head {
-        Head::Sorted(targets) if is_small(&loss.shape) => Box::new(Transposed::new(loss, targets)),
+        // A shared multiplier of the tail is for many classes, where a vector holds many classes of one row.
+        Head::Sorted(targets) if is_small(&loss.shape) && loss.shape.outputs() == loss.classes => {
+            Box::new(Transposed::new(loss, targets))
+        }
         Head::Sorted(_) | Head::Free(_) => Box::new(RowMajor::new(loss)),
     }
 }
@@ -38,7 +41,7 @@ impl<'a> RowMajor<'a> {
     pub(super) fn new(loss: &'a NetworkLoss) -> Self {
         Self {
             loss,
-            inputs: vec![0.0; Self::ROWS * loss.classes],
+            inputs: vec![0.0; Self::ROWS * loss.shape.inputs()],
             buffers: loss.shape.buffers(Self::ROWS),
             scratch: RowScratch::new(loss.classes),
         }
@@ -58,15 +61,16 @@ impl MicroBatch for RowMajor<'_> {
             scratch,
         } = self;
         let classes = loss.classes;
-        for (target, &row) in inputs.chunks_exact_mut(classes).zip(rows) {
-            target.copy_from_slice(row_of(&loss.inputs, row as usize, classes));
+        let width = loss.shape.inputs();
+        for (target, &row) in inputs.chunks_exact_mut(width).zip(rows) {
+            target.copy_from_slice(row_of(&loss.inputs, row as usize, width));
         }
         let outputs = loss.shape.forward(params, inputs, rows.len(), buffers);
         let mut total = 0.0;
         for ((place, &row), z) in rows
             .iter()
             .enumerate()
-            .zip(outputs.chunks_exact_mut(classes))
+            .zip(outputs.chunks_exact_mut(loss.shape.outputs()))
         {
             let row = row as usize;
             let weight = loss.weight(row);
