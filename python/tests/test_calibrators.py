@@ -175,3 +175,12 @@ def test_numpy_settings_are_settings(calib: Split) -> None:
     est = ordercal.OrderInvariant(hidden=np.array([4]), lambda_=np.float64(0.01), seed=np.int64(3))
     est.fit(calib.scores, calib.labels)
     assert json.loads(est.model_.method)["hidden"] == [4]
+
+
+def test_auto_says_what_it_will_take() -> None:
+    small, large = (ordercal.Auto().estimate(rows, 100) for rows in (1_000, 100_000))
+    assert small is not None and large is not None
+    assert 0 < small.seconds < large.seconds and 0 < small.bytes < large.bytes
+    quick = ordercal.Auto(effort="quick").estimate(100_000, 100)
+    assert quick is not None and quick.seconds < large.seconds / 4
+    assert ordercal.TemperatureScaling().estimate(1_000, 100) is None

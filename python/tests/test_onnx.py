@@ -45,6 +45,16 @@ def test_onnxruntime_agrees(method: str, letters: dict[str, NDArray[Any]]) -> No
     assert_same(est, rows(26, letters["test_logits"]))
 
 
+@pytest.mark.parametrize("method", ["oi", "op"])
+@pytest.mark.parametrize("top", [1, 8, 24])
+def test_networks_that_read_the_top_scores(method: str, top: int, letters: dict[str, NDArray[Any]]) -> None:
+    est = ordercal.calibrator(method, top=top).fit(letters["calib_logits"], letters["calib_labels"])
+    scores = rows(26, letters["test_logits"])
+    # So few classes that there is no rest.
+    scores[1::50, 7:] = -np.inf
+    assert_same(est, scores)
+
+
 def assert_same(est: ordercal.Calibrator, scores: NDArray[np.float32]) -> None:
     probs, logits = session(est.to_onnx()).run(["probabilities", "logits"], {"scores": scores})
     expected = est.predict_proba(scores)

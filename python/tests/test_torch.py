@@ -141,3 +141,14 @@ def test_every_form_that_the_library_has_is_a_module() -> None:
 
     for key in EVERY:
         assert fitted(key).parameters_["form"] in FORMS
+
+
+@pytest.mark.parametrize("key", ["oi", "op"])
+@pytest.mark.parametrize("top", [1, 4, 10])
+def test_networks_that_read_the_top_scores(key: str, top: int) -> None:
+    logits, labels = made(400, 12)
+    calibrator = ordercal.calibrator(key, hidden=(8,), top=top).fit(logits, labels)
+    scores = hostile(1000, 12)
+    # So few classes that there is no rest.
+    scores[3::11, 3:] = -np.inf
+    check(calibrator, scores)

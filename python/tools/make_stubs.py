@@ -18,7 +18,12 @@ HERE = Path(__file__).resolve().parent.parent
 PACKAGE = HERE / "py_src" / "ordercal"
 LIBRARY = HERE.parent / "crates" / "ordercal" / "src"
 
-GROUPS = {"optimizer": "dict[str, Any] | None", "early_stopping": "dict[str, Any] | None", "folds": "int | None"}
+GROUPS = {
+    "optimizer": "dict[str, Any] | None",
+    "early_stopping": "dict[str, Any] | None",
+    "folds": "int | None",
+    "top": "int | None",
+}
 TYPES = {bool: "bool", int: "int", float: "float", str: "str", tuple: "Sequence[int]"}
 
 

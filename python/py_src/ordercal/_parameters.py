@@ -43,21 +43,27 @@ PARAMETERS: dict[str, dict[str, str]] = {'vs': {'input': 'The shift that is subt
         'input': 'The shift that is subtracted from a row before it enters the network.',
         'lambda': 'λ ≥ 0, the weight of the penalty λ/2 ‖θ‖² on all weights and biases.',
         'optimizer': 'The optimiser and its settings.',
-        'seed': 'The seed of the initial weights, the mini-batches and the held-out rows.'},
+        'seed': 'The seed of the initial weights, the mini-batches and the held-out rows.',
+        'top': 'Read only so many of the largest scores and the log-sum-exp of the rest, whose gaps share '
+               'one multiplier: for hundreds of classes or more (`oi`, `op`).'},
  'op': {'early_stopping': 'Early stopping by the loss on held-out rows; `None` to train on all rows to the '
                           'end.',
         'hidden': 'The number of units of each hidden layer.',
         'input': 'The shift that is subtracted from a row before it enters the network.',
         'lambda': 'λ ≥ 0, the weight of the penalty λ/2 ‖θ‖² on all weights and biases.',
         'optimizer': 'The optimiser and its settings.',
-        'seed': 'The seed of the initial weights, the mini-batches and the held-out rows.'},
+        'seed': 'The seed of the initial weights, the mini-batches and the held-out rows.',
+        'top': 'Read only so many of the largest scores and the log-sum-exp of the rest, whose gaps share '
+               'one multiplier: for hundreds of classes or more (`oi`, `op`).'},
  'unconstrained': {'early_stopping': 'Early stopping by the loss on held-out rows; `None` to train on all '
                                      'rows to the end.',
                    'hidden': 'The number of units of each hidden layer.',
                    'input': 'The shift that is subtracted from a row before it enters the network.',
                    'lambda': 'λ ≥ 0, the weight of the penalty λ/2 ‖θ‖² on all weights and biases.',
                    'optimizer': 'The optimiser and its settings.',
-                   'seed': 'The seed of the initial weights, the mini-batches and the held-out rows.'},
+                   'seed': 'The seed of the initial weights, the mini-batches and the held-out rows.',
+                   'top': 'Read only so many of the largest scores and the log-sum-exp of the rest, whose '
+                          'gaps share one multiplier: for hundreds of classes or more (`oi`, `op`).'},
  'auto': {'chains': 'Whether there are candidates that read what `diag` or `oi` say.',
           'effort': 'How much work it may do.',
           'folds': 'How many folds; without a number 5, or 10 where there are few rows, or 3 where there are '

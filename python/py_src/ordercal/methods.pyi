@@ -231,6 +231,7 @@ class OrderInvariant(Calibrator):
     lambda_: float
     optimizer: dict[str, Any] | None
     seed: int
+    top: int | None
     def __init__(
         self,
         /,
@@ -241,6 +242,7 @@ class OrderInvariant(Calibrator):
         lambda_: float = 0.001,
         optimizer: dict[str, Any] | None = None,
         seed: int = 1357,
+        top: int | None = None,
         kind: Kind = "logits",
     ) -> None: ...
 
@@ -251,6 +253,7 @@ class OrderPreserving(Calibrator):
     lambda_: float
     optimizer: dict[str, Any] | None
     seed: int
+    top: int | None
     def __init__(
         self,
         /,
@@ -261,6 +264,7 @@ class OrderPreserving(Calibrator):
         lambda_: float = 0.001,
         optimizer: dict[str, Any] | None = None,
         seed: int = 1357,
+        top: int | None = None,
         kind: Kind = "logits",
     ) -> None: ...
 
@@ -271,6 +275,7 @@ class Unconstrained(Calibrator):
     lambda_: float
     optimizer: dict[str, Any] | None
     seed: int
+    top: int | None
     keep_order: bool
     def __init__(
         self,
@@ -282,6 +287,7 @@ class Unconstrained(Calibrator):
         lambda_: float = 0.005,
         optimizer: dict[str, Any] | None = None,
         seed: int = 1357,
+        top: int | None = None,
         keep_order: bool = False,
         kind: Kind = "logits",
     ) -> None: ...

@@ -356,6 +356,21 @@ fn arguments_that_make_no_sense() {
         ),
         case(
             vec![good()],
+            "fit d.csv --method ts --top 5 -o m.safetensors",
+            &["--top", "ts"],
+        ),
+        case(
+            vec![good()],
+            "fit d.csv --method oi --top 0 -o m.safetensors",
+            &["top", "at least 1"],
+        ),
+        case(
+            vec![good()],
+            "fit d.csv --method unconstrained --top 2 -o m.safetensors",
+            &["top", "oi and op"],
+        ),
+        case(
+            vec![good()],
             "fit d.csv --method ts --lambda 1 -o m.safetensors",
             &["--lambda", "ts"],
         ),

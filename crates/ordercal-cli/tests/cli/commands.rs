@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use ordercal::Model;
+use ordercal_io::SavedModel;
+
 use crate::files::{BUNDLE, csv, npy_labels, npy_matrix};
 use crate::harness::Folder;
 
@@ -12,6 +15,36 @@ fn keys(value: &serde_json::Value) -> BTreeSet<&str> {
         .keys()
         .map(String::as_str)
         .collect()
+}
+
+#[test]
+fn a_network_can_read_the_top_scores_only() {
+    let place = Folder::new();
+    place.write("b.npz", BUNDLE);
+    let fit = |options: &str| {
+        let line = format!("fit b.npz#calib --method oi --hidden 5 {options} -o m.safetensors");
+        place.run(&line).ok();
+        let model = SavedModel::load(&place.path("m.safetensors")).unwrap().model;
+        match model {
+            Model::Network(network) => network.to_parts(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (all, top) = (fit(""), fit("--top 6"));
+    assert_eq!((all.top, all.ends()), (None, (26, 26)));
+    assert_eq!((top.top, top.ends()), (Some(6), (7, 7)));
+    // With hardly more classes than that, it reads them all.
+    assert_eq!(fit("--top 25").params, all.params);
+}
+
+#[test]
+fn auto_says_what_it_will_take() {
+    let place = Folder::new();
+    place.write("b.npz", BUNDLE);
+    let line = "fit b.npz#calib --effort quick -o m.safetensors --json";
+    let estimate = place.run(line).ok().json()["estimate"].clone();
+    assert!(estimate["seconds"].as_f64() > Some(0.0), "{estimate}");
+    assert!(estimate["bytes"].as_f64() > Some(0.0), "{estimate}");
 }
 
 #[test]

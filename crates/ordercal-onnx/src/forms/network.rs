@@ -82,7 +82,7 @@ fn log_mass(graph: &mut Graph, scores: &GraphScores, sorted: &Value, top: usize)
     let places: Vec<f64> = (top..classes).map(|place| place as f64).collect();
     let places = graph.doubles(&places, &[1, classes - top]);
     let possible = scores.possible(graph);
-    let exists = graph.op("Less", &[&places, &possible]);
+    let exists = graph.op("Greater", &[&possible, &places]);
     let zero = graph.double(0.0);
     let terms = graph.select(&exists, &terms, &zero);
     let sum = graph.reduce("ReduceSum", &terms);
