@@ -9,10 +9,10 @@ use crate::run::{cargo, output};
 
 /// The libraries, each with the least share of items that have an example, in per cent: what was reached once is kept.
 const CRATES: [(&str, f64); 4] = [
-    ("ordercal", 0.0),
-    ("ordercal-io", 0.0),
-    ("ordercal-onnx", 0.0),
-    ("ordercal-report", 0.0),
+    ("ordercal", 70.0),
+    ("ordercal-io", 100.0),
+    ("ordercal-onnx", 66.0),
+    ("ordercal-report", 100.0),
 ];
 
 /// Prints the counts of every crate, and fails where documentation is missing.
