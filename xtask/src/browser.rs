@@ -17,7 +17,7 @@ use crate::run::{cargo, step};
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 const PACKAGE: &str = "chromium";
 
-/// For a run without a screen, without a sandbox (which root cannot have) and without the network.
+/// For a run without a screen, without a sandbox (which root cannot have) and without the network beyond this machine.
 const FLAGS: [&str; 11] = [
     "--headless",
     "--no-sandbox",
@@ -28,7 +28,7 @@ const FLAGS: [&str; 11] = [
     "--disable-component-update",
     "--disable-sync",
     "--hide-scrollbars",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--enable-logging=stderr",
 ];
 
@@ -43,18 +43,14 @@ const CHECKS: &str = include_str!("browser/checks.html");
 /// With `built` the program is taken as it is: building it alone would build its dependencies with other
 /// features than the tests do, a second time.
 pub fn run(built: bool) -> Result<()> {
-    let Some(browser) = browser()? else {
+    let folder = crate::root().join("target/browser");
+    let Some(browser) = Browser::find(folder.clone())? else {
         println!(
             "== browser: SKIPPED. There is no Chromium, and no right to install it with apt-get."
         );
         println!("== browser: SKIPPED. The report was NOT tested; install the package {PACKAGE}.");
         return Ok(());
     };
-    let folder = crate::root().join("target/browser");
-    if folder.exists() {
-        std::fs::remove_dir_all(&folder)?;
-    }
-    std::fs::create_dir_all(&folder)?;
     let demo = folder.join("demo");
     if !built {
         step(&mut cargo(&["build", "--bin", "ordercal"]))?;
@@ -77,20 +73,11 @@ pub fn run(built: bool) -> Result<()> {
     let page = folder.join("checks.html");
     std::fs::write(&page, CHECKS.replace("\"REPORT\"", &script_string(&html)))?;
 
-    let browser = Browser {
-        program: browser,
-        folder,
-    };
-    let alone = browser.visit(&report, &["--dump-dom"])?;
+    let alone = browser.visit(&file(&report), &["--dump-dom"])?;
     no_complaints(&alone)?;
-    let checked = browser.visit(&page, &["--virtual-time-budget=60000", "--dump-dom"])?;
+    let checked = browser.visit(&file(&page), &["--virtual-time-budget=60000", "--dump-dom"])?;
     no_complaints(&checked)?;
-    let verdict = checked
-        .page
-        .split("<pre id=\"result\">")
-        .nth(1)
-        .and_then(|t| t.split("</pre>").next());
-    match verdict {
+    match verdict_of(&checked.page) {
         Some(verdict) if verdict.starts_with("fine: ") => println!("== browser: {verdict}"),
         Some(problems) => bail!("the report does not work in a browser:\n{problems}"),
         None => bail!("the checks did not come to an end"),
@@ -98,27 +85,52 @@ pub fn run(built: bool) -> Result<()> {
     browser.pictures(&report)
 }
 
+fn file(path: &Path) -> String {
+    format!("file://{}", path.display())
+}
+
+/// What the script of a page of checks wrote into it at the end.
+pub fn verdict_of(page: &str) -> Option<&str> {
+    page.split("<pre id=\"result\">")
+        .nth(1)?
+        .split("</pre>")
+        .next()
+}
+
 /// What a visit gave: the page as it ended, and what the browser had to say.
-struct Visit {
-    page: String,
+pub struct Visit {
+    pub page: String,
     said: String,
 }
 
-struct Browser {
+/// A browser, with a folder for what it writes.
+pub struct Browser {
     program: &'static str,
     folder: PathBuf,
 }
 
 impl Browser {
+    /// A browser that is there, or that can be installed, with an empty folder.
+    pub fn find(folder: PathBuf) -> Result<Option<Self>> {
+        let Some(program) = browser()? else {
+            return Ok(None);
+        };
+        if folder.exists() {
+            std::fs::remove_dir_all(&folder)?;
+        }
+        std::fs::create_dir_all(&folder)?;
+        Ok(Some(Self { program, folder }))
+    }
+
     /// Loads a page in a profile of its own; gives up on a browser that does not come back.
-    fn visit(&self, page: &Path, flags: &[&str]) -> Result<Visit> {
+    pub fn visit(&self, url: &str, flags: &[&str]) -> Result<Visit> {
         let profile = self.folder.join("profile");
         let (out, err) = (self.folder.join("stdout"), self.folder.join("stderr"));
         let mut child = Command::new(self.program)
             .args(FLAGS)
             .arg(format!("--user-data-dir={}", profile.display()))
             .args(flags)
-            .arg(format!("file://{}", page.display()))
+            .arg(url)
             .stdout(File::create(&out)?)
             .stderr(File::create(&err)?)
             .spawn()
@@ -162,20 +174,20 @@ impl Browser {
             let target = format!("--screenshot={}", picture.display());
             let mut flags = flags;
             flags.push(&target);
-            self.visit(report, &flags)?;
+            self.visit(&file(report), &flags)?;
             if !picture.exists() {
                 bail!("no picture {} was made", picture.display());
             }
         }
         let print = format!("--print-to-pdf={}", self.folder.join("print.pdf").display());
-        self.visit(report, &[&print])?;
+        self.visit(&file(report), &[&print])?;
         println!("== browser: pictures are in {}", self.folder.display());
         Ok(())
     }
 }
 
 /// Nothing that a page says on the console is expected.
-fn no_complaints(visit: &Visit) -> Result<()> {
+pub fn no_complaints(visit: &Visit) -> Result<()> {
     let said: Vec<&str> = visit
         .said
         .lines()

@@ -9,7 +9,7 @@ use crate::run::cargo;
 /// What is run, each with what to call it. All of it in the development profile: a second one would compile
 /// everything a second time. For the same reason steps that share artefacts choose the same packages, whose
 /// features cargo unites.
-const STEPS: [(&str, &str); 14] = [
+const STEPS: [(&str, &str); 15] = [
     ("format", "xtask format"),
     ("dependencies", "xtask dependencies"),
     ("packages", "xtask package"),
@@ -44,6 +44,7 @@ const STEPS: [(&str, &str); 14] = [
     ),
     ("browser", "xtask browser --built"),
     ("python", "xtask python"),
+    ("guide", "xtask docs --built"),
     // Last, so that the output ends with the counts.
     (
         "tests",

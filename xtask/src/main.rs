@@ -6,11 +6,14 @@ mod browser;
 mod check;
 mod demo_data;
 mod dependencies;
+mod doc_coverage;
+mod docs;
 mod format;
 mod fuzz;
 mod package;
 mod picture;
 mod python;
+mod release;
 mod run;
 mod worked_example;
 
@@ -30,8 +33,15 @@ cargo xtask COMMAND
   torch               the tests of the PyTorch modules, which the check skips: installs torch below target/ (gigabytes)
   spark               the tests of ordercal.spark on a cluster of two executors; installs pyspark (0.4 GB) below
                       target/, and Debian's Java if there is none
+  docs [--built] [--fix]
+                      of that only the guide: runs the code of its pages, builds the site below target/, checks
+                      links and looks at it in headless Chromium; --fix writes outputs and pictures as they are
+                      now; --built takes program and wheel as they were built last
   package [--verify]  of that only the packages that are published: their contents; --verify also builds each
                       from its package alone (minutes)
+  release --dry-run   pack the crates, the source distribution and a wheel, and install and try each in a clean
+                      place (minutes)
+  doc-coverage        how many public items of the libraries are documented and have an example
   deny                cargo-deny with deny.toml: licences, bans, sources and, online, advisories; installs it
                       below target/ (minutes)
   worked-example      of that only the calibrator that CONTRIBUTING.md adds, in a copy of the sources
@@ -63,13 +73,19 @@ fn main() -> Result<()> {
         ["deny"] => dependencies::deny(),
         ["browser"] => browser::run(false),
         ["browser", "--built"] => browser::run(true),
+        ["docs"] => docs::run(false, false),
+        ["docs", "--fix"] => docs::run(false, true),
+        ["docs", "--built"] => docs::run(true, false),
+        ["docs", "--built", "--fix"] => docs::run(true, true),
         ["python"] => python::run(),
         ["torch"] => python::torch(),
         ["spark"] => python::spark(),
-        ["package"] => package::run(false),
-        ["package", "--verify"] => package::run(true),
         ["fuzz", "--minutes", minutes, ref only @ ..] => fuzz::run(minutes, only),
         ["fuzz", "--minimise"] => fuzz::minimise(),
+        ["package"] => package::run(false).map(drop),
+        ["package", "--verify"] => package::run(true).map(drop),
+        ["release", "--dry-run"] => release::dry_run(),
+        ["doc-coverage"] => doc_coverage::run(),
         ["demo-data"] => demo_data::run(&root().join(DEMO)),
         ["demo-data", folder] => demo_data::run(folder.as_ref()),
         ["worked-example"] => worked_example::run(),

@@ -1,5 +1,7 @@
 //! `cargo xtask package`: the crates that are published, as crates.io would get them.
 
+use std::path::PathBuf;
+
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
@@ -18,15 +20,9 @@ const FIELDS: [&str; 6] = [
 /// What every package holds beside its manifest.
 const FILES: [&str; 3] = ["README.md", "LICENSE-MIT", "LICENSE-APACHE"];
 
-/// Packs every crate that may be published; with `verify`, builds each from its package alone.
-pub fn run(verify: bool) -> Result<()> {
-    let metadata = output(&mut cargo(&[
-        "metadata",
-        "--no-deps",
-        "--format-version",
-        "1",
-    ]))?;
-    let metadata: Value = serde_json::from_str(&metadata).context("cargo metadata")?;
+/// Packs every crate that may be published and returns their names; with `verify`, builds each from its package alone.
+pub fn run(verify: bool) -> Result<Vec<String>> {
+    let metadata = metadata()?;
     let packages = metadata["packages"].as_array().context("no packages")?;
     // `publish = false` is an empty list of registries.
     let published = packages.iter().filter(|p| p["publish"].is_null());
@@ -50,7 +46,7 @@ pub fn run(verify: bool) -> Result<()> {
                 bail!("{name}: {file} is not in the package");
             }
         }
-        names.push(name);
+        names.push(name.to_owned());
     }
     ensure!(!names.is_empty(), "no crate may be published");
     let mut command = cargo(&["package", "--quiet", "--allow-dirty"]);
@@ -63,5 +59,22 @@ pub fn run(verify: bool) -> Result<()> {
     step(&mut command)?;
     let how = if verify { "built from" } else { "packed into" };
     println!("== package: {} {how} their packages", names.join(", "));
-    Ok(())
+    Ok(names)
+}
+
+/// Cargo's folder for what it builds.
+pub fn target() -> Result<PathBuf> {
+    let folder = &metadata()?["target_directory"];
+    Ok(folder.as_str().context("no target directory")?.into())
+}
+
+/// The folder of the packages.
+pub fn folder() -> Result<PathBuf> {
+    Ok(target()?.join("package"))
+}
+
+fn metadata() -> Result<Value> {
+    let arguments = ["metadata", "--no-deps", "--format-version", "1"];
+    let text = output(&mut cargo(&arguments))?;
+    serde_json::from_str(&text).context("cargo metadata")
 }

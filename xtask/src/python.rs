@@ -10,7 +10,7 @@ use crate::run::step;
 /// Builds the wheel below `target/`, installs it there and runs its tests.
 pub fn run() -> Result<()> {
     let project = crate::root().join("python");
-    let python = install("venv", "requirements-test.txt")?;
+    let python = installed()?;
     let stubs = [
         "-m",
         "mypy.stubtest",
@@ -70,6 +70,17 @@ fn java() -> Result<()> {
         .with_context(|| format!("Spark needs Java: install the package {package}"))
 }
 
+/// The Python with the packages of the tests, in which the wheel was installed last.
+pub fn tested() -> Result<PathBuf> {
+    let requirements = crate::root().join("python/requirements-test.txt");
+    environment(&crate::root().join("target/python/venv"), &requirements)
+}
+
+/// The same, with the wheel as the sources are now.
+pub fn installed() -> Result<PathBuf> {
+    install("venv", "requirements-test.txt")
+}
+
 /// The Python of an environment below `target/` that has the wheel, freshly built, and what its tests need.
 fn install(folder: &str, requirements: &str) -> Result<PathBuf> {
     let project = crate::root().join("python");
@@ -113,7 +124,8 @@ pub fn environment(folder: &Path, requirements: &Path) -> Result<PathBuf> {
     Ok(python)
 }
 
-fn pip(python: &Path) -> Command {
+/// `pip install` without its chatter.
+pub fn pip(python: &Path) -> Command {
     let mut command = Command::new(python);
     let install = [
         "-m",

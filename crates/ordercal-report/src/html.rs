@@ -6,6 +6,7 @@ use ordercal::words::printable;
 
 use crate::comparison::Comparison;
 use crate::error::{Error, Result};
+use crate::result::DatasetResult;
 use crate::svg::Svg;
 use crate::table::{Cell, Table};
 use crate::theme::Theme;
@@ -14,10 +15,21 @@ use crate::verdict::verdict;
 /// A figure with its caption.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReportFigure {
+    /// The dataset that it is about.
+    pub dataset: String,
     /// The caption.
     pub caption: String,
     /// The figure, drawn with [`Theme::PAGE`].
     pub svg: Svg,
+}
+
+/// Reliability pictures of one dataset, which a page shows side by side.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BeforeAfter {
+    /// The dataset's name.
+    pub dataset: String,
+    /// The pictures: of the uncalibrated scores, and of the best method that keeps every prediction.
+    pub pictures: Vec<ReportFigure>,
 }
 
 /// A data file of the report.
@@ -38,7 +50,9 @@ pub struct Report {
     pub title: String,
     /// The numbers.
     pub comparison: Comparison,
-    /// The figures, in order.
+    /// The pictures that come first, dataset by dataset.
+    pub before_after: Vec<BeforeAfter>,
+    /// The other figures, in order.
     pub figures: Vec<ReportFigure>,
     /// The files.
     pub sources: Vec<DataSource>,
@@ -57,6 +71,9 @@ impl Report {
             light: Theme::LIGHT.variables(),
             dark: Theme::DARK.variables(),
             verdict: verdict(&self.comparison),
+            before_after: &self.before_after,
+            methods: self.comparison.methods(),
+            datasets: self.comparison.datasets(),
             summary: HtmlTable::new(&Table::summary(&self.comparison), "", "summary"),
             metrics: self
                 .comparison
@@ -78,9 +95,27 @@ impl Report {
         Ok(html.chars().map(shown).collect())
     }
 
-    fn metric(&self, metric: Metric) -> HtmlTable {
-        let table = Table::of_metric(&self.comparison, metric);
-        HtmlTable::new(&table, metric.brief(), metric.key())
+    /// A metric's table, or one sentence if no method differs from the uncalibrated scores.
+    fn metric(&self, metric: Metric) -> Section {
+        let comparison = &self.comparison;
+        let mut trivial = Vec::new();
+        for (place, dataset) in comparison.datasets().iter().enumerate() {
+            let values = comparison.values(metric, place);
+            // Equal to the last bit, and not a number nowhere.
+            if values
+                .iter()
+                .any(|&value| value.total_cmp(&values[0]).is_ne())
+            {
+                let table = Table::of_metric(comparison, metric);
+                return Section::Table(HtmlTable::new(&table, metric.brief(), metric.key()));
+            }
+            trivial.push(format!("{:.4} on {}", values[0], dataset.name));
+        }
+        Section::Sentence(format!(
+            "{}: the same for every method, {}.",
+            metric.name(),
+            trivial.join(", ")
+        ))
     }
 
     fn sources(&self) -> Vec<SourceRow> {
@@ -97,9 +132,15 @@ impl Report {
             .collect()
     }
 
-    /// The number of changed predictions of each method, and the change of accuracy.
-    fn changes(&self) -> HtmlTable {
+    /// The number of changed predictions of each method, and the change of accuracy; one sentence if there are none.
+    fn changes(&self) -> Section {
         let comparison = &self.comparison;
+        let mut results = comparison.datasets().iter().flat_map(|d| &d.methods);
+        if results.all(|result| result.changed_predictions == 0) {
+            return Section::Sentence(
+                "Changed predictions: none, by any method on any dataset.".to_owned(),
+            );
+        }
         let rows = comparison
             .methods()
             .into_iter()
@@ -129,7 +170,7 @@ impl Report {
                     cells: cells.collect(),
                 }
             });
-        HtmlTable {
+        Section::Table(HtmlTable {
             id: "changes".to_owned(),
             title: "Changed predictions".to_owned(),
             meaning: "The number of test rows whose prediction differs from the uncalibrated one. \
@@ -140,9 +181,10 @@ impl Report {
                 .iter()
                 .map(|d| d.name.clone())
                 .collect(),
+            about_datasets: true,
             rows: rows.collect(),
             notes: Vec::new(),
-        }
+        })
     }
 
     fn chosen(&self) -> Vec<(String, Vec<(String, String)>)> {
@@ -164,13 +206,37 @@ struct Page<'a> {
     light: String,
     dark: String,
     verdict: Vec<String>,
+    before_after: &'a [BeforeAfter],
+    methods: Vec<(&'a str, bool)>,
+    datasets: &'a [DatasetResult],
     summary: HtmlTable,
-    metrics: Vec<HtmlTable>,
-    changes: HtmlTable,
+    metrics: Vec<Section>,
+    changes: Section,
     figures: &'a [ReportFigure],
     sources: Vec<SourceRow>,
     run: &'a [(String, String)],
     chosen: Vec<(String, Vec<(String, String)>)>,
+}
+
+/// A table, or what a table without information comes down to.
+enum Section {
+    Table(HtmlTable),
+    Sentence(String),
+}
+
+impl Section {
+    fn html(&self) -> askama::Result<String> {
+        match self {
+            Self::Table(table) => table.render(),
+            Self::Sentence(sentence) => SentenceTemplate { sentence }.render(),
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(source = "<p>{{ sentence }}</p>", ext = "html")]
+struct SentenceTemplate<'a> {
+    sentence: &'a str,
 }
 
 /// A table of the page, with a row for each method.
@@ -181,6 +247,8 @@ struct HtmlTable {
     title: String,
     meaning: String,
     heads: Vec<String>,
+    /// Whether its columns are datasets, which can be filtered.
+    about_datasets: bool,
     rows: Vec<HtmlRow>,
     notes: Vec<&'static str>,
 }
@@ -236,6 +304,7 @@ impl HtmlTable {
             title: table.title.clone(),
             meaning: meaning.to_owned(),
             heads: table.all_rows().map(|row| row.name.clone()).collect(),
+            about_datasets: table.corner == "dataset",
             rows: rows.collect(),
             notes: table.notes(),
         }
@@ -251,6 +320,7 @@ mod tests {
         Report {
             title: "A <b>title</b>".to_owned(),
             comparison: small(),
+            before_after: Vec::new(),
             figures: Vec::new(),
             sources: vec![DataSource {
                 name: "second".to_owned(),
@@ -279,6 +349,66 @@ mod tests {
         assert!(html.contains("aria-sort") && html.contains("prefers-color-scheme: dark"));
         assert!(html.contains(&Metric::Ece.brief().replace('\'', "&#39;")));
         assert!(html.contains("00ff") && html.contains("1357"));
+    }
+
+    /// The comparison of methods that keep the order alone.
+    fn kept_only() -> Report {
+        let all = small();
+        let mut datasets = all.datasets().to_vec();
+        for dataset in &mut datasets {
+            dataset.methods.retain(|m| m.order_preserving);
+        }
+        Report {
+            comparison: Comparison::new(all.metrics().to_vec(), datasets).unwrap(),
+            ..report()
+        }
+    }
+
+    #[test]
+    fn tables_that_say_nothing_are_sentences() {
+        let html = kept_only().to_html().unwrap();
+        let same = "Accuracy: the same for every method, 0.9000 on first_set, 0.8000 on second.";
+        assert!(html.contains(same), "{html}");
+        assert!(html.contains("Changed predictions: none, by any method on any dataset."));
+        assert!(!html.contains("id=\"accuracy\"") && !html.contains("id=\"changes\""));
+        assert!(html.contains("id=\"ece\""));
+        let html = report().to_html().unwrap();
+        assert!(html.contains("id=\"accuracy\"") && html.contains("id=\"changes\""));
+    }
+
+    #[test]
+    fn pictures_come_before_tables_and_details_are_folded() {
+        let svg = crate::TransformFigure {
+            title: "a picture".to_owned(),
+            input: "score".to_owned(),
+            curves: vec![crate::TransformCurve {
+                name: "ts".to_owned(),
+                slot: 1,
+                points: vec![(0.0, 0.0), (1.0, 2.0)],
+            }],
+            scores: None,
+        };
+        let picture = ReportFigure {
+            dataset: "second".to_owned(),
+            caption: "Before".to_owned(),
+            svg: svg.draw(Theme::PAGE).unwrap(),
+        };
+        let html = Report {
+            before_after: vec![BeforeAfter {
+                dataset: "second".to_owned(),
+                pictures: vec![picture],
+            }],
+            ..report()
+        };
+        let html = html.to_html().unwrap();
+        let place = |text: &str| {
+            html.find(text)
+                .unwrap_or_else(|| panic!("{text} in {html}"))
+        };
+        assert!(place("is the best method") < place("a picture"));
+        assert!(place("a picture") < place("id=\"summary\""));
+        assert!(place("id=\"summary\"") < place("<details"));
+        assert!(place("<details") < place("id=\"ece\""));
     }
 
     #[test]

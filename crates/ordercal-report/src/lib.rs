@@ -43,7 +43,7 @@ pub use figure::{
     ReliabilityForm, ReliabilitySeries, ScoreHistogram, SimplexFigure, TransformCurve,
     TransformFigure, region_of,
 };
-pub use html::{DataSource, Report, ReportFigure};
+pub use html::{BeforeAfter, DataSource, Report, ReportFigure};
 pub use json::to_json;
 #[cfg(feature = "png")]
 pub use png::to_png;

@@ -126,6 +126,28 @@ impl Canvas {
         self.body.push_str(&tag.around(&title));
     }
 
+    /// Adds an element that says the numbers of a bin: a page shows them when it is pointed at or focused.
+    pub(crate) fn add_bin(&mut self, tag: Tag, tip: &str) {
+        self.add_with_tooltip(tag.attr("class", "bin"), tip);
+    }
+
+    /// Adds what `draw` draws inside an element.
+    pub(crate) fn group(&mut self, open: Tag, draw: impl FnOnce(&mut Self)) {
+        let outside = std::mem::take(&mut self.body);
+        draw(self);
+        let inside = std::mem::replace(&mut self.body, outside);
+        self.body.push_str(&open.around(&format!("\n{inside}")));
+    }
+
+    /// A part of the noise floor.
+    pub(crate) fn noise(&mut self, (x, y): (f64, f64), (width, height): (f64, f64)) {
+        let tag = rect((x, y), (width, height.max(0.5)))
+            .attr("class", "noise")
+            .attr("fill", self.theme.muted)
+            .attr("fill-opacity", "0.2");
+        self.add(tag);
+    }
+
     pub(crate) fn rect(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), fill: &str) {
         self.add(rect((x, y), (width, height)).attr("fill", fill));
     }

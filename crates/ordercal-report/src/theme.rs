@@ -17,8 +17,8 @@ pub struct Theme {
     pub muted: &'static str,
     /// Grid lines.
     pub grid: &'static str,
-    /// The series; the first is for the uncalibrated scores.
-    pub series: [&'static str; 8],
+    /// The series; the first is for the uncalibrated scores, and eight methods have a colour of their own.
+    pub series: [&'static str; 9],
     /// The six orders of three classes.
     pub regions: [&'static str; 6],
 }
@@ -32,7 +32,8 @@ impl Theme {
         muted: "#555555",
         grid: "#dddddd",
         series: [
-            "#5a5a5a", "#0072b2", "#d55e00", "#008a64", "#b8568c", "#a87400", "#2e88bd", "#7a5ab5",
+            "#5a5a5a", "#0072b2", "#d55e00", "#009a66", "#c04a9a", "#8a6d00", "#7a4fd0", "#a01828",
+            "#2099b2",
         ],
         regions: [
             "#b9d7ea", "#f8dcc5", "#bfe6d8", "#edcfdf", "#f7e7ba", "#dcd3ee",
@@ -47,7 +48,8 @@ impl Theme {
         muted: "#b3b8c0",
         grid: "#39414c",
         series: [
-            "#c4c4c4", "#56b4e9", "#ff8c42", "#2fc8a0", "#e39bc4", "#f0b93a", "#9fb4ff", "#d6cf3a",
+            "#c4c4c4", "#56b4e9", "#ff8c42", "#2cca9d", "#ff8bd4", "#ffc93e", "#a386fb", "#fb4865",
+            "#a3f45d",
         ],
         regions: [
             "#1d4f6e", "#6b3d1f", "#1a5c4a", "#63384f", "#5f4c18", "#443a6b",
@@ -71,6 +73,7 @@ impl Theme {
             "var(--s5)",
             "var(--s6)",
             "var(--s7)",
+            "var(--s8)",
         ],
         regions: [
             "var(--r0)",
@@ -111,18 +114,21 @@ impl Theme {
 mod tests {
     use super::*;
 
+    /// A channel of a colour, linear in the light.
+    fn channel(colour: &str, at: usize) -> f64 {
+        let value = u8::from_str_radix(&colour[at..at + 2], 16).unwrap();
+        let value = f64::from(value) / 255.0;
+        if value <= 0.04045 {
+            value / 12.92
+        } else {
+            ((value + 0.055) / 1.055).powf(2.4)
+        }
+    }
+
     /// Relative luminance, as the Web Content Accessibility Guidelines define it.
     fn luminance(colour: &str) -> f64 {
-        let channel = |at: usize| {
-            let value = u8::from_str_radix(&colour[at..at + 2], 16).unwrap();
-            let value = f64::from(value) / 255.0;
-            if value <= 0.04045 {
-                value / 12.92
-            } else {
-                ((value + 0.055) / 1.055).powf(2.4)
-            }
-        };
-        0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)
+        let [red, green, blue] = [1, 3, 5].map(|at| channel(colour, at));
+        0.2126 * red + 0.7152 * green + 0.0722 * blue
     }
 
     fn contrast(a: &str, b: &str) -> f64 {
@@ -142,6 +148,32 @@ mod tests {
             }
             for region in theme.regions {
                 assert!(contrast(theme.ink, region) >= 4.5, "ink on {region}");
+            }
+        }
+    }
+
+    /// The perceptual coordinates of a colour: OKLab (Ottosson, 2020).
+    fn oklab(colour: &str) -> [f64; 3] {
+        let [r, g, b] = [1, 3, 5].map(|at| channel(colour, at));
+        let l = (0.412_221 * r + 0.536_333 * g + 0.051_446 * b).cbrt();
+        let m = (0.211_903 * r + 0.680_700 * g + 0.107_397 * b).cbrt();
+        let s = (0.088_302 * r + 0.281_719 * g + 0.629_979 * b).cbrt();
+        [
+            0.210_454 * l + 0.793_618 * m - 0.004_072 * s,
+            1.977_998 * l - 2.428_592 * m + 0.450_594 * s,
+            0.025_904 * l + 0.782_772 * m - 0.808_676 * s,
+        ]
+    }
+
+    #[test]
+    fn eight_methods_have_colours_that_are_told_apart() {
+        for theme in [Theme::LIGHT, Theme::DARK] {
+            for (place, one) in theme.series.iter().enumerate() {
+                for other in &theme.series[..place] {
+                    let (a, b) = (oklab(one), oklab(other));
+                    let distance: f64 = a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum();
+                    assert!(distance.sqrt() > 0.11, "{one} and {other}: {distance}");
+                }
             }
         }
     }

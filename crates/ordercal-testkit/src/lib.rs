@@ -4,5 +4,7 @@
 pub mod conformance;
 pub mod hammer;
 pub mod models;
+#[cfg(doctest)]
+mod pages;
 pub mod promise;
 pub mod rows;

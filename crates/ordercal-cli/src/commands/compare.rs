@@ -47,7 +47,8 @@ pub fn run(args: &CompareArgs, common: &Common, printer: Printer) -> Result<Exit
     if let (Some(folder), Some(store)) = (&args.out, &store) {
         let about = settings.about();
         let drawings = figures::drawings(&store.models(), &about, &results)?;
-        outputs::write(folder, &about, &comparison, &drawings)?;
+        let before_after = figures::before_after(&comparison, &results)?;
+        outputs::write(folder, &about, &comparison, before_after, &drawings)?;
     }
     show(&comparison, args.out.as_deref(), printer);
     Ok(Exit::Done)

@@ -15,7 +15,7 @@ use ordercal_report::{Comparison, DataSource, DatasetResult, UNCALIBRATED};
 use serde_json::{Value, json};
 
 use super::compare::bundle::sha256;
-use super::compare::figures::drawings;
+use super::compare::figures::{before_after, drawings};
 use super::compare::fit::{measure, saved};
 use super::compare::outputs::{self, About};
 use super::compare::stored::{StoredResult, model_path};
@@ -240,7 +240,8 @@ fn write_report(
     let (datasets, results): (Vec<_>, Vec<_>) = compared.into_iter().unzip();
     let comparison = Comparison::new(SHOWN.to_vec(), datasets)?;
     let drawings = drawings(folder, &about, &results)?;
-    outputs::write_report(folder, &about, &comparison, &drawings)
+    let before_after = before_after(&comparison, &results)?;
+    outputs::write_report(folder, &about, &comparison, before_after, &drawings)
 }
 
 /// Five lines about the results.

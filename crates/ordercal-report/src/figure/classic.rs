@@ -1,10 +1,10 @@
 //! The classic reliability diagram: accuracy as bars against the diagonal.
 
 use super::reliability::ReliabilitySeries;
-use super::rows;
+use super::{NOISE, rows};
 use crate::chart::Frame;
 use crate::scale::Scale;
-use crate::svg::{Anchor, Canvas, SMALL, Svg, TEXT, line, rect};
+use crate::svg::{Anchor, Canvas, SMALL, Svg, TEXT, line, rect, text_width};
 use crate::theme::Theme;
 
 /// The side of a panel, the margin on its left, and the height of the counts below.
@@ -15,16 +15,17 @@ const COUNTS: f64 = 58.0;
 const CELL: (f64, f64) = (LEFT + SIDE + 14.0, 46.0 + SIDE + 14.0 + COUNTS + 48.0);
 /// The number of panels in a row.
 const ACROSS: usize = 3;
-/// The height of the title and of the legend.
+/// The height of the title and of a line of the legend.
 const TOP: f64 = 30.0;
-const BOTTOM: f64 = 26.0;
+const LINE: f64 = 18.0;
 
 pub(super) fn draw(title: &str, series: &[ReliabilitySeries], theme: Theme) -> Svg {
     let across = series.len().min(ACROSS);
     let down = series.len().div_ceil(ACROSS);
-    // A single panel is narrower than the legend below it.
-    let width = (CELL.0 * across as f64 + 10.0).max(500.0);
-    let height = TOP + CELL.1 * down as f64 + BOTTOM;
+    let width = CELL.0 * across as f64 + 10.0;
+    let legend = legend(theme, width);
+    let lines = legend.last().map_or(0.0, |entry| entry.y) + LINE;
+    let height = TOP + CELL.1 * down as f64 + lines + 6.0;
     let mut canvas = Canvas::new(theme, width, height, title);
     canvas.strong((16.0, 22.0), Anchor::Start, title);
     for (place, one) in series.iter().enumerate() {
@@ -32,28 +33,57 @@ pub(super) fn draw(title: &str, series: &[ReliabilitySeries], theme: Theme) -> S
         let row = (place / ACROSS) as f64;
         panel(&mut canvas, (column * CELL.0, TOP + row * CELL.1), one);
     }
-    legend(&mut canvas, height - 12.0);
+    for entry in legend {
+        let y = height - lines + entry.y + 6.0;
+        if let Some((colour, opacity)) = entry.square {
+            let square = rect((entry.x, y - 10.0), (11.0, 11.0)).attr("fill", colour);
+            canvas.add(square.attr("fill-opacity", opacity));
+        }
+        let at = (entry.x + entry.indent(), y);
+        canvas.text(at, Anchor::Start, theme.ink, SMALL, entry.words);
+    }
     canvas.finish()
 }
 
-fn legend(canvas: &mut Canvas, y: f64) {
-    let theme = canvas.theme;
-    let mut x = 16.0;
-    for (colour, words, wide) in [
-        (theme.series[1], "accuracy", 92.0),
-        (theme.series[2], "gap to the mean confidence", 212.0),
-    ] {
-        canvas.rect((x, y - 10.0), (11.0, 11.0), colour);
-        canvas.text((x + 16.0, y), Anchor::Start, theme.ink, SMALL, words);
-        x += wide;
+/// An entry of the legend, placed within it.
+struct Entry {
+    words: &'static str,
+    /// Colour and opacity of its square.
+    square: Option<(&'static str, &'static str)>,
+    x: f64,
+    y: f64,
+}
+
+impl Entry {
+    fn indent(&self) -> f64 {
+        if self.square.is_some() { 16.0 } else { 0.0 }
     }
-    canvas.text(
-        (x, y),
-        Anchor::Start,
-        theme.muted,
-        SMALL,
-        "dashed: perfect calibration",
-    );
+}
+
+/// The entries, in as many lines as the width needs.
+fn legend(theme: Theme, width: f64) -> Vec<Entry> {
+    let (mut x, mut y) = (16.0, 0.0);
+    let entries = [
+        ("accuracy", Some((theme.series[1], "1"))),
+        ("gap to the mean confidence", Some((theme.series[2], "0.7"))),
+        (NOISE, Some((theme.muted, "0.2"))),
+        ("dashed: perfect calibration", None),
+    ];
+    let place = |(words, square): (&'static str, _)| {
+        let mut entry = Entry {
+            words,
+            square,
+            x,
+            y,
+        };
+        let own = entry.indent() + text_width(words, SMALL);
+        if x > 16.0 && x + own > width {
+            (entry.x, entry.y) = (16.0, y + LINE);
+        }
+        (x, y) = (entry.x + own + 16.0, entry.y);
+        entry
+    };
+    entries.map(place).into()
 }
 
 fn panel(canvas: &mut Canvas, (left, top): (f64, f64), series: &ReliabilitySeries) {
@@ -78,6 +108,8 @@ fn panel(canvas: &mut Canvas, (left, top): (f64, f64), series: &ReliabilitySerie
     );
     frame.draw(canvas, 5);
     frame.name_y(canvas, "accuracy");
+    // Whatever is drawn in a bin, its whole height answers to the pointer: small bars are hard to hit.
+    let mut targets = Vec::new();
     for bin in &series.diagram.bins {
         let Some(filled) = bin.filled else { continue };
         let (from, to) = (
@@ -97,21 +129,31 @@ fn panel(canvas: &mut Canvas, (left, top): (f64, f64), series: &ReliabilitySerie
             (from, frame.up(filled.accuracy)),
             size(0.0, filled.accuracy),
         );
-        canvas.add_with_tooltip(bar.attr("fill", theme.series[1]), &tip);
+        canvas.add(bar.attr("fill", theme.series[1]));
         let low = filled.accuracy.min(filled.confidence);
         let high = filled.accuracy.max(filled.confidence);
         let gap = rect((from, frame.up(high)), size(low, high))
             .attr("fill", theme.series[2])
             .attr("fill-opacity", "0.7");
-        canvas.add_with_tooltip(gap, &tip);
+        canvas.add(gap);
+        if let Some((low, high)) = bin.filled.map(|filled| filled.consistency) {
+            canvas.noise((from, frame.up(high)), size(low, high));
+        }
         let middle = (from + to) / 2.0;
         let whisker = line(
             (middle, frame.up(filled.interval.0)),
             (middle, frame.up(filled.interval.1)),
         );
         canvas.add(whisker.attr("stroke", theme.ink).num("stroke-width", 1.0));
+        targets.push((rect((from, frame.top), size(0.0, 1.0)), tip));
     }
     frame.dashed(canvas, (0.0, 0.0), (1.0, 1.0));
+    for (target, tip) in targets {
+        canvas.add_bin(
+            target.attr("fill", "none").attr("pointer-events", "all"),
+            &tip,
+        );
+    }
     counts(canvas, &frame, series);
 }
 

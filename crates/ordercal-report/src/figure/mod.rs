@@ -15,6 +15,9 @@ pub use reliability::{ReliabilityFigure, ReliabilityForm, ReliabilitySeries};
 pub use simplex::{Arrow, SimplexFigure, region_of};
 pub use transform::{TransformCurve, TransformFigure};
 
+/// The words in legends for the band of what chance alone would show (`FilledBin::consistency`).
+pub(crate) const NOISE: &str = "band: chance alone (95%)";
+
 /// A count with separated thousands: 12 345 rows.
 pub(crate) fn rows(count: u64) -> String {
     let digits = count.to_string();

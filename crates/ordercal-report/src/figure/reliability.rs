@@ -2,11 +2,11 @@
 
 use ordercal::metrics::{Reliability, ReliabilityBin};
 
-use super::{classic, rows};
-use crate::chart::{Frame, Legend, marker, polygon, trace};
+use super::{NOISE, classic, rows};
+use crate::chart::{Frame, Legend, marker, trace};
 use crate::error::{Error, Result};
 use crate::scale::Scale;
-use crate::svg::{Anchor, Canvas, SMALL, Svg, line, rect};
+use crate::svg::{Anchor, Canvas, SMALL, Svg, Tag, line, rect};
 use crate::theme::Theme;
 
 /// Bins with fewer rows have a hollow marker: their gaps are mostly noise.
@@ -84,6 +84,7 @@ impl ReliabilityFigure {
             y: self.vertical(),
         };
         frame.draw(&mut canvas, 5);
+        self.noise(&mut canvas, &frame);
         frame.dashed(&mut canvas, (0.0, 0.0), (1.0, 0.0));
         frame.name_y(
             &mut canvas,
@@ -104,14 +105,15 @@ impl ReliabilityFigure {
             );
         }
         // Intervals of more than two series would cover each other.
-        if self.series.len() <= 2 && self.form == ReliabilityForm::Gap {
-            for series in &self.series {
-                consistency(&mut canvas, &frame, series);
-                intervals(&mut canvas, &frame, series);
-            }
-        }
+        let with_intervals = self.series.len() <= 2 && self.form == ReliabilityForm::Gap;
         for series in &self.series {
-            self.points(&mut canvas, &frame, series);
+            let open = Tag::new("g").attr("data-method", &series.name);
+            canvas.group(open, |canvas| {
+                if with_intervals {
+                    intervals(canvas, &frame, series);
+                }
+                self.points(canvas, &frame, series);
+            });
         }
         self.counts(&mut canvas, &frame, frame.bottom() + 18.0, counts);
         canvas.finish()
@@ -124,6 +126,33 @@ impl ReliabilityFigure {
             ReliabilityForm::Weighted => filled.gap * bin.share,
             _ => filled.gap,
         })
+    }
+
+    /// The noise floor around 0, bin by bin. Where series differ in their rows, the widest: what is outside of it is not
+    /// noise for any of them.
+    fn noise(&self, canvas: &mut Canvas, frame: &Frame) {
+        let most = self.series.iter().map(|s| s.diagram.bins.len()).max();
+        for place in 0..most.unwrap_or(0) {
+            let bins = self.series.iter().filter_map(|s| s.diagram.bins.get(place));
+            let bands = bins.filter_map(|bin| {
+                let (low, high) = bin.filled?.consistency;
+                let confidence = bin.filled?.confidence;
+                let scale = match self.form {
+                    ReliabilityForm::Weighted => bin.share,
+                    _ => 1.0,
+                };
+                let band = (scale * (confidence - high), scale * (confidence - low));
+                Some((bin, band))
+            });
+            let widest = bands.max_by(|(_, a), (_, b)| (a.1 - a.0).total_cmp(&(b.1 - b.0)));
+            if let Some((bin, (low, high))) = widest {
+                // Few rows may have a band that is taller than the panel.
+                let inside = |y: f64| frame.up(y).clamp(frame.top, frame.bottom());
+                let (left, right) = (frame.across(bin.lower), frame.across(bin.upper));
+                let size = (right - left, inside(low) - inside(high));
+                canvas.noise((left, inside(high)), size);
+            }
+        }
     }
 
     fn vertical(&self) -> Scale {
@@ -160,7 +189,7 @@ impl ReliabilityFigure {
                 filled.interval.1
             );
             let tag = marker(canvas, series.slot, at, bin.count < FEW);
-            canvas.add_with_tooltip(tag, &tip);
+            canvas.add_bin(tag, &tip);
         }
     }
 
@@ -178,22 +207,26 @@ impl ReliabilityFigure {
         frame.name_y(canvas, "rows");
         let share = 0.86 / self.series.len() as f64;
         for (place, series) in self.series.iter().enumerate() {
-            for bin in series.diagram.bins.iter().filter(|bin| bin.count > 0) {
-                let (from, to) = (frame.across(bin.lower), frame.across(bin.upper));
-                let width = (to - from) * share;
-                let left = from + (to - from) * 0.07 + width * place as f64;
-                let y = frame.up(bin.count as f64);
-                let tag = rect((left, y), (width.max(0.5), frame.bottom() - y))
-                    .attr("fill", canvas.theme.of(series.slot));
-                let tip = format!(
-                    "{}: {} with confidence {:.3} to {:.3}",
-                    series.name,
-                    rows(bin.count),
-                    bin.lower,
-                    bin.upper
-                );
-                canvas.add_with_tooltip(tag, &tip);
-            }
+            let open = Tag::new("g").attr("data-method", &series.name);
+            let filled = || series.diagram.bins.iter().filter(|bin| bin.count > 0);
+            canvas.group(open, |canvas| {
+                for bin in filled() {
+                    let (from, to) = (frame.across(bin.lower), frame.across(bin.upper));
+                    let width = (to - from) * share;
+                    let left = from + (to - from) * 0.07 + width * place as f64;
+                    let y = frame.up(bin.count as f64);
+                    let tag = rect((left, y), (width.max(0.5), frame.bottom() - y))
+                        .attr("fill", canvas.theme.of(series.slot));
+                    let tip = format!(
+                        "{}: {} with confidence {:.3} to {:.3}",
+                        series.name,
+                        rows(bin.count),
+                        bin.lower,
+                        bin.upper
+                    );
+                    canvas.add_with_tooltip(tag, &tip);
+                }
+            });
         }
         frame.number_x(canvas, &frame.x.ticks(5));
         frame.name_x(canvas, 36.0, "confidence");
@@ -204,36 +237,11 @@ impl ReliabilityFigure {
             .map(|bin| bin.count)
             .sum();
         let note = format!(
-            "{}; logarithmic counts; hollow markers: fewer than {FEW} rows",
+            "{}; logarithmic counts; hollow markers: fewer than {FEW} rows; {NOISE}",
             rows(total)
         );
         let at = (frame.right(), frame.bottom() + 52.0);
         canvas.text(at, Anchor::End, canvas.theme.muted, SMALL, &note);
-    }
-}
-
-/// What chance alone would show of a calibrated classifier: a band around 0, clipped to the frame.
-fn consistency(canvas: &mut Canvas, frame: &Frame, series: &ReliabilitySeries) {
-    let filled = || series.diagram.bins.iter().filter_map(|bin| bin.filled);
-    let at = |confidence: f64, accuracy: f64| {
-        let (x, y) = frame.at(confidence, confidence - accuracy);
-        (x, y.clamp(frame.top, frame.bottom()))
-    };
-    let low = filled().map(|bin| at(bin.confidence, bin.consistency.1));
-    let high = filled()
-        .rev()
-        .map(|bin| at(bin.confidence, bin.consistency.0));
-    let corners: Vec<(f64, f64)> = low.chain(high).collect();
-    // A band needs two bins.
-    if corners.len() >= 4 {
-        let band = polygon(&corners)
-            .attr("fill", canvas.theme.of(series.slot))
-            .attr("fill-opacity", "0.12");
-        let tip = format!(
-            "{}: where a calibrated classifier would lie by chance alone (95%)",
-            series.name
-        );
-        canvas.add_with_tooltip(band, &tip);
     }
 }
 

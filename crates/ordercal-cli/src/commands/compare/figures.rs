@@ -6,7 +6,8 @@ use anyhow::Result;
 use ordercal::{InputKind, Model};
 use ordercal_io::SavedModel;
 use ordercal_report::{
-    ReliabilityFigure, ReliabilityForm, ReliabilitySeries, Svg, Theme, TransformFigure,
+    BeforeAfter, Comparison, ReliabilityFigure, ReliabilityForm, ReliabilitySeries, ReportFigure,
+    Svg, Theme, TransformFigure, best_method, deciding_metric,
 };
 
 use super::outputs::About;
@@ -15,8 +16,8 @@ use crate::commands::plot::{
     curves_of, describe_input, function_of, input_of, range_of, simplex_of,
 };
 
-/// The largest number of lines that a figure keeps legible.
-const MOST_SERIES: usize = 6;
+/// The largest number of lines that a figure keeps legible: as many as have a colour of their own.
+const MOST_SERIES: usize = Theme::LIGHT.series.len();
 /// The methods that are shown first.
 const PREFERRED: [&str; 7] = ["uncalibrated", "ts", "diag", "oi", "op", "auto", "sms"];
 
@@ -24,6 +25,8 @@ const PREFERRED: [&str; 7] = ["uncalibrated", "ts", "diag", "oi", "op", "auto", 
 pub struct Drawing {
     /// The name of its file without the ending.
     pub file: String,
+    /// The dataset that it is about.
+    pub dataset: String,
     /// What it shows.
     pub caption: String,
     draw: Box<dyn Fn(Theme) -> ordercal_report::Result<Svg>>,
@@ -60,13 +63,15 @@ pub fn drawings(
             };
             drawings.push(Drawing {
                 file: format!("{file}-{key}"),
+                dataset: name.clone(),
                 caption: match form {
                     ReliabilityForm::Weighted => format!(
-                        "{name}: the gap of each bin times its share of the rows; the absolute heights add up to the ECE."
+                        "{name}: the gap of each bin times its share of the rows; the absolute heights add up to the ECE. \
+                         Inside the band, a gap may be chance."
                     ),
                     _ => format!(
                         "{name}: confidence minus accuracy in each bin; points above the dashed line are overconfident. \
-                         The bars below show the number of rows."
+                         Inside the band, a gap may be chance. The bars below show the number of rows."
                     ),
                 },
                 draw: Box::new(move |theme| figure.draw(theme)),
@@ -76,6 +81,48 @@ pub fn drawings(
         drawings.extend(simplexes(models, about, place, parts)?);
     }
     Ok(drawings)
+}
+
+/// What the report shows first: each dataset before calibration, and after the best method that keeps every prediction.
+pub fn before_after(
+    comparison: &Comparison,
+    datasets: &[Vec<StoredResult>],
+) -> Result<Vec<BeforeAfter>> {
+    let best = deciding_metric(comparison)
+        .and_then(|metric| best_method(comparison, metric, true))
+        .unwrap_or(0);
+    let mut places = vec![0, best];
+    places.dedup();
+    let mut shown = Vec::new();
+    for (dataset, parts) in comparison.datasets().iter().zip(datasets) {
+        let picture = |&place: &usize| {
+            let when = if place == 0 { "Before" } else { "After" };
+            let series = ReliabilitySeries {
+                name: parts[place].method.clone(),
+                slot: place,
+                diagram: parts[place].reliability.clone(),
+            };
+            let caption = format!(
+                "{when}: {}. Where the bars end at the dashed line, confidence is right.",
+                series.name
+            );
+            let figure = ReliabilityFigure {
+                title: format!("{when}: {}", dataset.name),
+                series: vec![series],
+                form: ReliabilityForm::Classic,
+            };
+            Ok(ReportFigure {
+                dataset: dataset.name.clone(),
+                caption,
+                svg: figure.draw(Theme::PAGE)?,
+            })
+        };
+        shown.push(BeforeAfter {
+            dataset: dataset.name.clone(),
+            pictures: places.iter().map(picture).collect::<Result<_>>()?,
+        });
+    }
+    Ok(shown)
 }
 
 /// The methods of a figure, each with the same colour in all figures.
@@ -128,6 +175,7 @@ fn transform(
     };
     Ok(Some(Drawing {
         file: format!("{file}-transform"),
+        dataset: name.to_owned(),
         caption: format!("{name}: the learned functions over the range of the calibration scores."),
         draw: Box::new(move |theme| figure.draw(theme)),
     }))
@@ -152,6 +200,7 @@ fn simplexes(
         let figure = simplex_of(&saved.model, title, names, None)?;
         drawings.push(Drawing {
             file: format!("{file}-simplex-{}", part.method),
+            dataset: name.clone(),
             caption: format!(
                 "{name}: how {} moves probabilities; each colour is one order of the classes.",
                 part.method

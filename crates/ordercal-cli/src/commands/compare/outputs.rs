@@ -5,8 +5,8 @@ use std::path::Path;
 use anyhow::Result;
 use ordercal_io::write_atomically;
 use ordercal_report::{
-    Comparison, DataSource, DatasetResult, Report, ReportFigure, Table, Theme, tables, to_csv,
-    to_json, to_latex, to_markdown,
+    BeforeAfter, Comparison, DataSource, DatasetResult, Report, ReportFigure, Table, Theme, tables,
+    to_csv, to_json, to_latex, to_markdown,
 };
 
 use super::figures::Drawing;
@@ -30,6 +30,7 @@ pub fn write(
     folder: &Path,
     about: &About,
     comparison: &Comparison,
+    before_after: Vec<BeforeAfter>,
     drawings: &[Drawing],
 ) -> Result<()> {
     let json = serde_json::to_string_pretty(&to_json(&untimed(comparison)?))?;
@@ -46,7 +47,7 @@ pub fn write(
         let path = format!("figures/{}.svg", drawing.file);
         file(&path, drawing.draw(Theme::LIGHT)?.as_str())?;
     }
-    write_report(folder, about, comparison, drawings)
+    write_report(folder, about, comparison, before_after, drawings)
 }
 
 /// Writes the report only.
@@ -54,10 +55,12 @@ pub fn write_report(
     folder: &Path,
     about: &About,
     comparison: &Comparison,
+    before_after: Vec<BeforeAfter>,
     drawings: &[Drawing],
 ) -> Result<()> {
     let figure = |drawing: &Drawing| {
         Ok(ReportFigure {
+            dataset: drawing.dataset.clone(),
             caption: drawing.caption.clone(),
             svg: drawing.draw(Theme::PAGE)?,
         })
@@ -65,6 +68,7 @@ pub fn write_report(
     let report = Report {
         title: about.title.clone(),
         comparison: untimed(comparison)?,
+        before_after,
         figures: drawings.iter().map(figure).collect::<Result<_>>()?,
         sources: about.sources.clone(),
         run: about.run.clone(),
