@@ -181,7 +181,7 @@ def test_a_poisoned_partition_is_named_or_left_null(
 
 def executors() -> list[int]:
     """The processes of the executors, started by this test's own session."""
-    listing = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
+    listing = subprocess.run(["ps", "-eww", "-o", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
     lines = [line.split(None, 2) for line in listing.splitlines()[1:]]
     parents = {int(pid): int(parent) for pid, parent, _ in lines}
 
