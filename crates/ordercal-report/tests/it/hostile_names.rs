@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use ordercal::Rng;
 use ordercal::metrics::Metric;
 use ordercal_report::{
-    Arrow, Comparison, DataSource, DatasetResult, MethodResult, Report, SimplexFigure, Table,
-    Theme, to_csv, to_latex, to_markdown, to_text,
+    Arrow, BeforeAfter, Comparison, DataSource, DatasetResult, MethodResult, Report, SimplexFigure,
+    Table, Theme, to_csv, to_latex, to_markdown, to_text,
 };
 
 /// Parts of which names are made.
@@ -83,6 +83,10 @@ fn no_name_controls_what_shows_it() {
         let report = Report {
             title: own.clone(),
             comparison,
+            before_after: vec![BeforeAfter {
+                dataset: set.clone(),
+                pictures: Vec::new(),
+            }],
             figures: Vec::new(),
             sources: vec![DataSource {
                 name: set.clone(),
