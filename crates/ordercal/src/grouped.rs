@@ -31,7 +31,7 @@ pub type GroupKey = Vec<String>;
 /// let country = ["DE", "FR", "DE"];
 /// let groups = RowGroups::new(3, |row| vec![country[row].to_owned()]);
 /// assert_eq!(groups.keys().len(), 2);
-/// assert_eq!(groups.key(2), ["DE"]);
+/// assert_eq!(groups.key(2)[..], ["DE"]);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowGroups {

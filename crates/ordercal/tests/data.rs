@@ -354,14 +354,19 @@ fn ordinary_rows_keep_their_bytes_and_shifted_ones_their_order() {
 
 #[test]
 fn zeros_are_the_same_as_probabilities_and_as_logarithms() {
-    let probs = array![
-        [0.5_f64, 0.5, 0.0],
-        [0.0, 0.25, 0.75],
-        [1.0, 0.0, 0.0],
-        [0.25, 0.25, 0.5]
-    ];
-    // The label of the third row has probability 0.
-    let labels = [0, 2, 1, 2];
+    // In one of twelve rows the label has probability 0.
+    let probs = Array2::from_shape_fn((120, 3), |(row, class)| match row % 4 {
+        0 => [0.6_f64, 0.4, 0.0][class],
+        1 => [0.0, 0.2, 0.8][class],
+        2 => [1.0, 0.0, 0.0][class],
+        _ => [0.25, 0.25, 0.5][class],
+    });
+    let label = |row: usize| match (row % 4, row % 12) {
+        (2, 2) => 1,
+        (0 | 2, _) => 0,
+        _ => 2,
+    };
+    let labels: Vec<i64> = (0..120).map(label).collect();
     let of = |scores: Scores<'_>| {
         let data = Dataset::new(scores.with_zeros_as_probabilities(), &labels).unwrap();
         Method::from_key("ts").unwrap().fit(&data).unwrap().report

@@ -62,9 +62,9 @@ fn ts() -> GroupFit {
 
 #[test]
 fn shrunk_groups_beat_one_model_and_separate_models() {
-    // Many small groups whose factors differ a little: neither extreme is right.
+    // Many small groups whose factors differ: neither extreme is right.
     let mut rng = Rng::new(7);
-    let factors: Vec<f64> = (0..60).map(|_| 2.0 * (0.25 * rng.normal()).exp()).collect();
+    let factors: Vec<f64> = (0..60).map(|_| 2.0 * (0.5 * rng.normal()).exp()).collect();
     let calib = made(&[80; 60], &factors, 1);
     let test = made(&[600; 60], &factors, 2);
     let fitted = ts()

@@ -5,8 +5,8 @@
 //! could say". Read as a logarithm it is a score that is tens or hundreds below the others, and a single one on a
 //! label would rule the likelihood of every map that multiplies scores.
 //!
-//! What a zero means is stated here, once for every method: **what is less than [`SMALLEST`] of the row's largest
-//! probability counts as zero**, whether it came as a probability of 0, as the logarithm of one, or as a logit. It is
+//! What a zero means is stated here, once for every method: **a probability of at most [`SMALLEST`] counts as zero**,
+//! whether it came as a probability of 0, as the logarithm of one, or as a logit. It is
 //! the smallest normal 32-bit number, so what counts as zero is what 32-bit probabilities cannot tell from zero. Where
 //! the calibration data have zeros, methods that read scores as logarithms read
 //!
@@ -24,11 +24,15 @@ use super::likelihood::plain_nll;
 use super::temperature::fit_beta;
 use crate::data::{Dataset, ScoreKind, Scores};
 use crate::error::Result;
+use crate::math::softmax;
 use crate::models::{ChainModel, EtsModel, EtsParts, Model};
 use crate::watch::Unwatched;
 
-/// What counts as zero, as a share of the row's largest probability.
+/// The largest probability that counts as zero. A probability of exactly 0 is read as this.
 pub const SMALLEST: f32 = f32::MIN_POSITIVE;
+
+/// Probabilities that were rounded may sum to a little more or less than 1.
+const SLACK: f64 = 0.01;
 
 /// The largest share of the uniform distribution that is tried. More would be better for a temperature on some
 /// scores that are far off, but blurs what other methods can learn from them.
@@ -130,13 +134,14 @@ fn read(model: &Model, data: &Dataset<'_>) -> Result<Dataset<'static>> {
 
 /// Rows that count and have a class at zero, how many of their labels are, and how far the lowest is below the top.
 fn count(data: &Dataset<'_>) -> (usize, usize, f32) {
-    let depth = SMALLEST.ln();
+    let depth = f64::from(SMALLEST).ln() + SLACK;
     let rows = data.scores().as_slice().par_chunks(data.classes());
     rows.enumerate()
         .filter(|(row, _)| data.weight(*row) > 0.0)
         .map(|(row, scores)| {
             let top = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-            let zero = |score: f32| score > f32::NEG_INFINITY && score - top < depth;
+            let least = (softmax::log_sum_exp(scores) + depth) as f32;
+            let zero = |score: f32| score > f32::NEG_INFINITY && score <= least;
             let any = scores.iter().any(|&score| zero(score));
             let label = zero(scores[data.labels()[row] as usize]);
             let possible = scores.iter().filter(|s| **s > f32::NEG_INFINITY);
@@ -190,6 +195,24 @@ mod tests {
                 assert!(row[1] > row[2], "{key}: {row:?}");
             }
         }
+    }
+
+    #[test]
+    fn probabilities_of_exactly_zero_are_zeros() {
+        let logits = certain(-690.0);
+        let probs = logits.scores().as_slice().chunks_exact(3).flat_map(|row| {
+            let powers: Vec<f32> = row.iter().map(|x| x.exp()).collect();
+            let sum: f32 = powers.iter().sum();
+            powers.into_iter().map(move |p| p / sum)
+        });
+        let probs = Array2::from_shape_vec((400, 3), probs.collect()).unwrap();
+        assert!(probs.iter().any(|&p| p == 0.0));
+        let scores = Scores::new(ScoreKind::Probs, probs).unwrap();
+        let given = Dataset::new(scores, logits.labels()).unwrap();
+        let fit = |data| Method::from_key("ts").unwrap().fit(data).unwrap().report;
+        let (found, expected) = (fit(&given), fit(&logits));
+        assert!((found.nll_after - expected.nll_after).abs() < 1e-6);
+        assert_eq!(found.notes, expected.notes);
     }
 
     #[test]
