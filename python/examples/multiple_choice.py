@@ -43,10 +43,11 @@ def run() -> dict[str, dict[str, float]]:
     (calib, labels), (test, test_labels) = questions(3000, 1), questions(3000, 2)
     options = [ordercal.TopScores(np.tile(np.arange(4), (len(one), 1)), one) for one in (calib, test)]
     # One of the options is right, so the mass on other tokens is divided among them.
+    # As logits, because there -inf masks an option that a question does not have; in log-probs it would be a probability of 0.
     calib, test = (one.renormalised().dense(4) for one in options)
-    found["options as they are"] = ordercal.evaluate(test, test_labels, kind="log-probs")
+    found["options as they are"] = ordercal.evaluate(test, test_labels)
     for key in ("ts", "auto", "vs"):
-        calibrator = ordercal.calibrator(key, kind="log-probs").fit(calib, labels)
+        calibrator = ordercal.calibrator(key).fit(calib, labels)
         probs = calibrator.predict_proba(test)
         found[f"options, {key}"] = ordercal.evaluate(probs, test_labels, kind="probs")
         if key == "vs":

@@ -76,7 +76,7 @@ def like(table: Any, result: Any) -> Any:
 
 
 def apply(
-    model: _native.Model,
+    model: _native.Model | _native.Groups,
     table: Any,
     scores: str | Iterable[str] | None,
     source: str,

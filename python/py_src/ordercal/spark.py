@@ -52,7 +52,7 @@ def _partition() -> int:
         return 0
     # A task has as many threads as Spark gave it processors.
     os.environ.setdefault("RAYON_NUM_THREADS", str(max(1, context.cpus())))
-    return context.partitionId()
+    return int(context.partitionId())
 
 
 def _stream(batches: Batches) -> pa.RecordBatchReader | None:
@@ -342,7 +342,8 @@ def _matrix(table: pa.Table, columns: list[str]) -> np.ndarray[Any, Any]:
         lengths = np.diff(lists.offsets.to_numpy())
         if len(lengths) and (lengths != lengths[0]).any():
             raise OrdercalError(f"the arrays of the column `{columns[0]}` differ in length")
-        return lists.flatten().to_numpy(zero_copy_only=False).reshape(len(table), -1)
+        values = np.asarray(lists.flatten().to_numpy(zero_copy_only=False))
+        return values.reshape(len(table), -1)
     return np.column_stack([table[column].to_numpy() for column in columns])
 
 
@@ -468,7 +469,8 @@ def fit_groups(
 
     selected = df.select(*groups, *wide, labels, *([weights] if weights else []))
     parts = selected.groupBy(*groups).applyInArrow(one, from_arrow_schema(_PART)).collect()
-    fitted, few = [], []
+    few: list[Any] = []
+    fitted: list[tuple[list[str], tuple[int, float, float, list[float], bytes | None]]] = []
     for part in parts:
         values = (part["rows"], part["weight"], part["nll_before"], part["totals"], part["own"])
         if part["own"] is None:
