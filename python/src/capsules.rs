@@ -1,6 +1,6 @@
 //! Arrow's C data interface between Python libraries: capsules that hold schemas, arrays and streams.
 //!
-//! https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html
+//! <https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>
 #![allow(
     unsafe_code,
     reason = "what lies behind a capsule is known from its name alone"
