@@ -310,7 +310,7 @@ pub struct FitArgs {
     pub config: Option<PathBuf>,
     /// Fit a model per group of rows too, by the values of these columns (from the coarsest on, separated
     /// by commas), each shrunk towards that of all rows; apply reads the columns again
-    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', conflicts_with_all = ["search", "folds", "stratified"])]
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', conflicts_with_all = ["search", "folds", "stratified", "groups"])]
     pub by: Vec<String>,
     /// Groups of fewer rows use the model of the next coarser group, or of all rows [default: 50]
     #[arg(long, value_name = "N", requires = "by")]

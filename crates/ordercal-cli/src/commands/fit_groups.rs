@@ -37,6 +37,10 @@ pub fn run(
     let mut warnings = RowChecks::of(&data).before_fit();
     warnings.extend(ignored(loaded.ignored()));
     printer.warn(input.path(), &warnings)?;
+    if data.has_soft_labels() {
+        let what = "a calibrator per group";
+        return Err(at(input.path(), ordercal::Error::SoftLabels { what }));
+    }
     let groups = RowGroups::new(data.rows(), |row| {
         loaded.ids().iter().map(|ids| ids.text(row)).collect()
     });

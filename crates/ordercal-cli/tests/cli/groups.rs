@@ -187,3 +187,20 @@ fn a_stream_that_stays_calibrated_gives_no_alarm_and_one_that_does_not_does() {
         );
     }
 }
+
+#[test]
+fn groups_of_folds_and_soft_labels_are_refused() {
+    let folder = Folder::new();
+    folder.write("calib.csv", table(200, 1.0));
+    let both = folder.run("fit calib.csv --by country --groups day -o m.safetensors");
+    assert_eq!(both.code, 2);
+    assert!(both.stderr.contains("--groups"), "{}", both.stderr);
+    folder.write(
+        "soft.csv",
+        "q_0,q_1,logit_0,logit_1,country\n0.5,0.5,1,2,DE\n1,0,2,1,FR\n",
+    );
+    let soft = folder.run("fit soft.csv --soft-labels q_* --by country -o m.safetensors");
+    assert_eq!(soft.code, 2);
+    assert!(soft.stderr.contains("soft labels"), "{}", soft.stderr);
+    assert_eq!(folder.names(), ["calib.csv", "soft.csv"]);
+}
