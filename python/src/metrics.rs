@@ -8,7 +8,7 @@ use ordercal::metrics::{
     Binning, BootstrapOptions, Metric, MetricOptions, Predictions, Reliability, Target,
     bootstrap_watched, evaluate as compute,
 };
-use ordercal::{Progress, Watch};
+use ordercal::{Progress, ScoreKind, Watch};
 use pyo3::prelude::*;
 
 use crate::arrays::{Labels, Matrix, Rows, kind};
@@ -92,14 +92,21 @@ pub fn evaluate(
             .with_seed(seed)
     });
     let measure = |watch: &dyn Watch| -> ordercal::Result<(Vec<Measured>, Vec<String>)> {
-        let data = rows.dataset(kind, view)?;
-        Metric::check_labels(&metrics, &data)?;
-        if how.is_some() && data.has_soft_labels() {
-            return Err(ordercal::Error::SoftLabels {
-                what: "a bootstrap",
-            });
-        }
-        let predictions = Predictions::from(&data);
+        let data;
+        let (predictions, checks) = if kind == ScoreKind::Probs && !soft {
+            let predictions = rows.probabilities(view)?;
+            let checks = RowChecks::of_probabilities(&predictions);
+            (predictions, checks)
+        } else {
+            data = rows.dataset(kind, view)?;
+            Metric::check_labels(&metrics, &data)?;
+            if how.is_some() && soft {
+                return Err(ordercal::Error::SoftLabels {
+                    what: "a bootstrap",
+                });
+            }
+            (Predictions::from(&data), RowChecks::of(&data))
+        };
         let values = compute(&predictions, &metrics, &options)?;
         let intervals = match &how {
             Some(how) => {
@@ -122,7 +129,7 @@ pub fn evaluate(
             });
             (metric.key(), values[metric], interval)
         };
-        let warnings = RowChecks::of(&data).evaluation();
+        let warnings = checks.evaluation();
         let warnings = warnings.iter().map(ToString::to_string).collect();
         Ok((metrics.iter().map(one).collect(), warnings))
     };
