@@ -91,8 +91,8 @@ fn is_png(path: &Path) -> Result<bool> {
 struct Segment {
     name: String,
     windows: Vec<Window>,
-    /// The name of the window of the first alarm, and what is not calibrated.
-    alarm: Option<(String, String)>,
+    /// The place of the window of the first alarm, and what is not calibrated.
+    alarm: Option<(usize, String)>,
 }
 
 struct Window {
@@ -138,9 +138,7 @@ impl Segment {
         });
         let windows = windows.collect::<Result<Vec<_>>>()?;
         let alarm = windows.last().and_then(|window| window.verdict.alarm);
-        let alarm = alarm.map(|Alarm { window, target, .. }| {
-            (windows[window].name.clone(), describe(target, classes))
-        });
+        let alarm = alarm.map(|Alarm { window, target, .. }| (window, describe(target, classes)));
         Ok(Self {
             name,
             windows,
@@ -164,7 +162,7 @@ impl Segment {
             })
         });
         let alarm = self.alarm.as_ref();
-        let alarm = alarm.map(|(window, of)| json!({"window": window, "of": of}));
+        let alarm = alarm.map(|(place, of)| json!({"window": self.windows[*place].name, "of": of}));
         json!({
             "segment": self.name,
             "alarm": alarm,
@@ -176,7 +174,7 @@ impl Segment {
         let mut header: Vec<String> = [self.name.as_str(), "rows"].map(str::to_owned).to_vec();
         header.extend(METRICS.iter().map(ToString::to_string));
         header.push("p-value".to_owned());
-        let lines = self.windows.iter().map(|window| {
+        let lines = self.windows.iter().enumerate().map(|(place, window)| {
             let mut line = vec![window.name.clone(), window.rows.to_string()];
             line.extend(
                 window
@@ -188,16 +186,16 @@ impl Segment {
                     }),
             );
             let alarm = self.alarm.as_ref();
-            let here = alarm.is_some_and(|(alarm, _)| *alarm == window.name);
+            let here = alarm.is_some_and(|(alarm, _)| *alarm == place);
             let mark = if here { " alarm" } else { "" };
             line.push(format!("{:.2e}{mark}", window.verdict.p_value));
             line
         });
         printer.result(printer::table(header, lines.collect()));
         match &self.alarm {
-            Some((window, of)) => printer::failure(format_args!(
-                "alarm: {}: {of} is not calibrated any more, from window {window} on at the latest",
-                self.name
+            Some((place, of)) => printer::failure(format_args!(
+                "alarm: {}: {of} is not calibrated any more, from window {} on at the latest",
+                self.name, self.windows[*place].name
             )),
             None => printer.remark(format_args!(
                 "{}: no sign of miscalibration (the chance of a false alarm is at most {alpha} in all)",

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, anyhow, bail};
 use ordercal::diagnose::RowChecks;
+use ordercal::grouped::GroupKey;
 use ordercal::memory;
 use ordercal::metrics::{MetricOptions, MetricState};
 use ordercal_io::LabelNeed;
@@ -78,9 +79,8 @@ impl Windows {
 
     fn from_table(args: &MonitorArgs, by: &String, printer: Printer) -> Result<Self> {
         let model = args.model.as_deref().map(AnyModel::load).transpose()?;
-        let by = std::slice::from_ref(by);
-        let of_model = model.as_ref().map_or(&[][..], AnyModel::by);
-        let ids = columns_of([by, args.segment.as_slice(), of_model]);
+        let keys: Vec<String> = args.segment.iter().chain([by]).cloned().collect();
+        let ids = columns_of([&keys, model.as_ref().map_or(&[][..], AnyModel::by)]);
         let input = input(args)?.with_ids(&ids);
         input.check_format(None)?;
         let mut reader = input.open(LabelNeed::Required)?;
@@ -90,11 +90,11 @@ impl Windows {
         let classes = reader.class_names().map(<[String]>::to_vec);
         let fitted_on = saved.and_then(|saved| saved.data).into_iter().collect();
         let mut checks = RowChecks::new(reader.classes()).of_models_fitted_on(fitted_on);
-        let mut warnings = check_kinds(&reader, saved);
-        warnings.extend(ignored(reader.ignored()));
+        let mut others = check_kinds(&reader, saved);
+        others.extend(ignored(reader.ignored()));
 
         let empty = MetricState::new(reader.classes(), MetricOptions::default())?;
-        let mut found: BTreeMap<(String, String), MetricState> = BTreeMap::new();
+        let mut found: BTreeMap<GroupKey, MetricState> = BTreeMap::new();
         for chunk in reader {
             let chunk = chunk?;
             let data = chunk.dataset()?;
@@ -105,49 +105,48 @@ impl Windows {
                 ));
             }
             checks.add(&data);
-            let mut rows: BTreeMap<(String, String), Vec<usize>> = BTreeMap::new();
-            let columns = Columns {
-                names: &ids,
-                values: &chunk.ids,
-            };
-            let (windows, segments) = (columns.groups(by), columns.groups(args.segment.as_slice()));
-            for row in 0..chunk.len() {
-                let segment = segments.key(row).first().map_or(ALL, String::as_str);
-                let key = (segment.to_owned(), windows.key(row)[0].clone());
-                rows.entry(key).or_default().push(row);
-            }
-            for (key, rows) in rows {
+            let (names, values) = (&ids[..], &chunk.ids[..]);
+            let columns = Columns { names, values };
+            for (key, rows) in columns.rows_of(&keys) {
                 if !found.contains_key(&key) {
                     let bytes = empty.bytes().saturating_mul(found.len() + 1);
                     let what = "the sums of all windows of all segments";
                     memory::check(what, bytes).map_err(|e| at(input.path(), e))?;
                 }
                 let state = found.entry(key).or_insert_with(|| empty.clone());
-                let values = columns.keep(&rows);
-                let columns = Columns {
-                    values: &values,
-                    ..columns
-                };
+                let values = &columns.keep(&rows)[..];
+                let (data, columns) = (data.select(&rows), Columns { names, values });
                 let applied = model.as_ref().map(AnyModel::applied);
-                let updated =
-                    with_predictions(&data.select(&rows), columns, applied, |batch, _| {
-                        state.update(batch)
-                    });
-                updated.map_err(|e| chunk.locate(e))?;
+                with_predictions(&data, columns, applied, |batch, _| state.update(batch))
+                    .map_err(|e| chunk.locate(e))?;
             }
         }
         if found.is_empty() {
             return Err(at(input.path(), "there are no rows"));
         }
-        warnings.splice(0..0, checks.evaluation());
+        let mut warnings = checks.evaluation();
+        warnings.extend(others);
         printer.warn(input.path(), &warnings)?;
-        let names: BTreeSet<&str> = found.keys().map(|(_, window)| window.as_str()).collect();
-        let names = in_order(names.into_iter().map(str::to_owned).collect())
-            .map_err(|e| at(input.path(), format_args!("column `{}`: {e}", by[0])))?;
-        let places = names.iter().enumerate();
-        let places: BTreeMap<String, usize> = places.map(|(p, name)| (name.clone(), p)).collect();
+        Self::arrange(found, classes)
+            .map_err(|e| at(input.path(), format_args!("column `{by}`: {e}")))
+    }
+
+    /// Puts windows in order; a key is the window's name, perhaps behind that of its segment.
+    fn arrange(
+        found: BTreeMap<GroupKey, MetricState>,
+        classes: Option<Vec<String>>,
+    ) -> Result<Self> {
+        let divide = |mut key: GroupKey| {
+            let window = key.pop().unwrap_or_default();
+            (key.pop().unwrap_or_else(|| ALL.to_owned()), window)
+        };
+        let names: BTreeSet<String> = found.keys().map(|key| divide(key.clone()).1).collect();
+        let names = in_order(names.into_iter().collect())?;
+        let places = names.iter().zip(0..);
+        let places: BTreeMap<&String, usize> = places.collect();
         let mut segments: BTreeMap<String, Vec<(usize, MetricState)>> = BTreeMap::new();
-        for ((segment, window), state) in found {
+        for (key, state) in found {
+            let (segment, window) = divide(key);
             let windows = segments.entry(segment).or_default();
             windows.push((places[&window], state));
         }
