@@ -239,25 +239,27 @@ mod tests {
 
     #[test]
     fn zeros_that_are_read_as_they_are_are_counted_too() {
-        // Every zero is right, and so is every certainty.
-        let scores = |kind| {
-            let zero = if kind == ScoreKind::Probs { 0.0 } else { -90.0 };
-            let top = if kind == ScoreKind::Probs { 1.0 } else { 0.0 };
-            let score = |(row, class)| if row % 2 == class { top } else { zero };
-            let scores = Scores::new(kind, Array2::from_shape_fn((300, 2), score)).unwrap();
-            let labels: Vec<u32> = (0..300).map(|row| row % 2).collect();
-            Dataset::new(scores.into_owned(), &labels).unwrap()
-        };
+        // Far too sure, but by the same factor everywhere, so that a temperature reads zeros best.
+        let mut rng = Rng::new(8);
+        let (mut logs, mut labels) = (Array2::zeros((400, 2)), Vec::new());
+        for mut row in logs.outer_iter_mut() {
+            let below = 5.0 + 95.0 * rng.uniform();
+            row[0] = (-(-below).exp()).ln_1p() as f32;
+            row[1] = -below as f32;
+            let wrong = rng.uniform() < 1.0 / (1.0 + (0.03 * below).exp());
+            labels.push(u32::from(wrong));
+        }
+        let data = |kind| Dataset::new(Scores::new(kind, logs.view()).unwrap(), &labels).unwrap();
         let notes = |data: &Dataset<'_>| {
             let fitted = Method::from_key("ts").unwrap().fit(data).unwrap();
             fitted.report.notes.join(" ")
         };
-        let said = notes(&scores(ScoreKind::Probs));
+        let said = notes(&data(ScoreKind::LogProbs));
         assert!(
-            said.contains("300 of 300 rows have a class of probability 0"),
+            said.contains("of 400 rows have a class of probability 0"),
             "{said}"
         );
         assert!(said.contains("likelier as they are"), "{said}");
-        assert_eq!(notes(&scores(ScoreKind::Logits)), "");
+        assert_eq!(notes(&data(ScoreKind::Logits)), "");
     }
 }
