@@ -39,7 +39,7 @@ enum Command {
     /// Fit methods to scores that are calibrated already, and say what that costs
     Harm(harm::Args),
     /// Fit a model for all rows, one per group, and the mixture of both, and print the NLL of other rows
-    Groups(groups::Args),
+    Groups(Box<groups::Args>),
     /// Simulate streams, and count the false alarms and the delays of `monitor`
     Monitor(monitor::Args),
     /// Time fits against rows, classes and threads, and measure their memory

@@ -80,7 +80,7 @@ impl Windows {
     fn from_table(args: &MonitorArgs, by: &String, printer: Printer) -> Result<Self> {
         let model = args.model.as_deref().map(AnyModel::load).transpose()?;
         let keys: Vec<String> = args.segment.iter().chain([by]).cloned().collect();
-        let ids = columns_of([&keys, model.as_ref().map_or(&[][..], AnyModel::by)]);
+        let ids = columns_of([&keys[..], model.as_ref().map_or(&[][..], AnyModel::by)]);
         let input = input(args)?.with_ids(&ids);
         input.check_format(None)?;
         let mut reader = input.open(LabelNeed::Required)?;
