@@ -120,8 +120,8 @@ impl Lbfgs {
                 memory.direction(&gradient, &mut search.direction);
                 slope = dot(&gradient, &search.direction);
             }
-            // The quadratic model promises a decrease of half the slope.
-            if !memory.is_empty() && -slope <= noise * value.abs() {
+            // The quadratic model promises a decrease of half the slope; it may be off where the function is flat.
+            if !memory.is_empty() && -slope <= 0.01 * noise * value.abs() {
                 break StopReason::NoiseFloor;
             }
             // Without history the direction has no scale: the first step is at most 1 long.
