@@ -20,7 +20,7 @@
 use rayon::prelude::*;
 
 use super::Fitted;
-use super::likelihood::plain_nll;
+use super::rows::{Rows, nll_before};
 use super::temperature::fit_beta;
 use crate::data::{Dataset, ScoreKind, Scores};
 use crate::error::Result;
@@ -44,42 +44,49 @@ const RATIO: f64 = 0.5;
 /// A learned floor.
 pub(crate) struct Floor {
     model: Model,
-    /// Rows with a class at zero, and rows whose label was.
-    rows: usize,
-    labels: usize,
+    zeros: Zeros,
     share: f64,
+}
+
+/// The zeros of some rows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Zeros {
+    /// Rows that count and have a class at zero.
+    pub rows: usize,
+    /// Those whose label is at zero.
+    pub labels: usize,
+    /// How far the lowest score is below the top of its row.
+    pub depth: f32,
 }
 
 impl Floor {
     /// Learns the floor; nothing for data without zeros.
-    pub(crate) fn learn(data: &Dataset<'_>) -> Result<Option<Self>> {
-        let (rows, labels, depth) = count(data);
-        if rows == 0 {
+    pub(crate) fn learn(data: &dyn Rows) -> Result<Option<Self>> {
+        let zeros = data.zeros()?;
+        if zeros.rows == 0 {
             return Ok(None);
         }
         let total = data.total_weight();
         // Wide scores that a temperature brings into range are no zeros: nothing is lost by reading them as they are.
         let (beta, plain) = fit_beta(data, &Unwatched)?;
-        let as_they_are = total * plain.nll_after + beta * f64::from(depth);
-        let mut best: Option<(f64, f64, Model)> = None;
+        let as_they_are = total * plain.nll_after + beta * f64::from(zeros.depth);
+        let mut best: Option<(f64, f64)> = None;
         let mut share = LARGEST_SHARE;
         while best.is_none() || share > 0.5 / (total + 1.0) {
-            let model = with_share(data.classes(), share)?;
-            let (_, fit) = fit_beta(&read(&model, data)?, &Unwatched)?;
+            let (_, fit) = fit_beta(&*data.with_floor(share)?, &Unwatched)?;
             let value = total * fit.nll_after - share.ln();
-            if best.as_ref().is_none_or(|(least, ..)| value < *least) {
-                best = Some((value, share, model));
+            if best.is_none_or(|(least, _)| value < least) {
+                best = Some((value, share));
             }
             share *= RATIO;
         }
-        let (value, share, model) = best.expect("at least one share is tried");
+        let (value, share) = best.expect("at least one share is tried");
         if as_they_are <= value {
             return Ok(None);
         }
         Ok(Some(Self {
-            model,
-            rows,
-            labels,
+            model: with_share(data.classes(), share)?,
+            zeros,
             share,
         }))
     }
@@ -89,27 +96,32 @@ impl Floor {
         read(&self.model, data)
     }
 
+    /// The share of the uniform distribution.
+    pub(crate) fn share(&self) -> f64 {
+        self.share
+    }
+
     /// The map itself.
     pub(crate) fn model(&self) -> &Model {
         &self.model
     }
 
     /// What there is to say of the zeros.
-    pub(crate) fn note(&self, data: &Dataset<'_>) -> String {
-        let verb = if self.rows == 1 { "has" } else { "have" };
+    pub(crate) fn note(&self, data: &dyn Rows) -> String {
+        let verb = if self.zeros.rows == 1 { "has" } else { "have" };
         format!(
             "{} of {} rows {verb} a class of probability 0, and in {} of them it was the right one: zeros are read as {:.1e}",
-            self.rows,
+            self.zeros.rows,
             data.rows(),
-            self.labels,
+            self.zeros.labels,
             self.share / data.classes() as f64
         )
     }
 
     /// The floor with a model behind it that was fitted to what it gives.
-    pub(crate) fn before(self, then: Fitted, data: &Dataset<'_>) -> Result<Fitted> {
+    pub(crate) fn before(self, then: Fitted, data: &dyn Rows) -> Result<Fitted> {
         let mut report = then.report;
-        report.nll_before = plain_nll(data);
+        report.nll_before = nll_before(data)?;
         report.notes.push(self.note(data));
         Ok(Fitted {
             model: ChainModel::new(self.model, then.model)?.into(),
@@ -127,16 +139,22 @@ fn with_share(classes: usize, share: f64) -> Result<Model> {
     Ok(EtsModel::from_parts(parts)?.into())
 }
 
+/// Data with a floor.
+pub(crate) fn with_floor(data: &Dataset<'_>, share: f64) -> Result<Dataset<'static>> {
+    read(&with_share(data.classes(), share)?, data)
+}
+
 fn read(model: &Model, data: &Dataset<'_>) -> Result<Dataset<'static>> {
     let logs = model.apply::<f32>(data.scores(), ScoreKind::LogProbs)?;
     data.with_scores(Scores::new(ScoreKind::LogProbs, logs)?.into_owned())
 }
 
-/// Rows that count and have a class at zero, how many of their labels are, and how far the lowest is below the top.
-fn count(data: &Dataset<'_>) -> (usize, usize, f32) {
+/// Counts the zeros.
+pub(crate) fn count(data: &Dataset<'_>) -> Zeros {
     let depth = f64::from(SMALLEST).ln() + SLACK;
     let rows = data.scores().as_slice().par_chunks(data.classes());
-    rows.enumerate()
+    let (rows, labels, depth) = rows
+        .enumerate()
         .filter(|(row, _)| data.weight(*row) > 0.0)
         .map(|(row, scores)| {
             let top = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -149,7 +167,12 @@ fn count(data: &Dataset<'_>) -> (usize, usize, f32) {
             let below = (top - lowest).min(f32::MAX);
             (usize::from(any), usize::from(label), below)
         })
-        .reduce(|| (0, 0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1, a.2.max(b.2)))
+        .reduce(|| (0, 0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1, a.2.max(b.2)));
+    Zeros {
+        rows,
+        labels,
+        depth,
+    }
 }
 
 #[cfg(test)]
