@@ -21,6 +21,7 @@ pytest.importorskip("pyspark")
 pa = pytest.importorskip("pyarrow")
 
 from ordercal import spark as oc  # noqa: E402
+from pyspark import TaskContext  # noqa: E402
 from pyspark.errors import PythonException  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
 from pyspark.sql import functions as F  # noqa: E402
@@ -265,36 +266,35 @@ def executors() -> list[int]:
 
 
 def test_a_killed_executor_changes_nothing(
-    session: SparkSession, data: dict[str, Any], model: ordercal.Calibrator
+    session: SparkSession, data: dict[str, Any], model: ordercal.Calibrator, tmp_path: Path
 ) -> None:
     df = frame(session, data, 8)
+    folder = str(tmp_path)
 
     def slowly(batches: Iterator[Any]) -> Iterator[Any]:
+        """Leaves a note of the partition and of the executor, and waits in partition 0 until one was killed."""
+        partition = TaskContext.get().partitionId()
+        # The parent of this process starts the workers of an executor, and is a child of it.
+        executor = subprocess.run(["ps", "-o", "ppid=", "-p", str(os.getppid())], capture_output=True, text=True, check=True)
+        Path(folder, f"begun-{partition}-{executor.stdout.strip()}").touch()
         for batch in batches:
-            time.sleep(0.2)
+            while partition == 0 and not Path(folder, "killed").exists():
+                time.sleep(0.05)
             yield batch
 
     slow = df.mapInArrow(slowly, df.schema)
     found: list[Any] = []
     worker = threading.Thread(target=lambda: found.append(in_order(oc.apply(slow, model))))
     worker.start()
-    tracker = session.sparkContext.statusTracker()
-
-    def stages() -> list[Any]:
-        known = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-        return [stage for stage in known if stage is not None]
-
-    # Both executors have to be at work, and something has to be done already.
     deadline = time.monotonic() + 120
-    while not (busy := [s for s in stages() if s.numActiveTasks == 2 and s.numCompletedTasks > 0]):
-        assert worker.is_alive() and time.monotonic() < deadline, "the job was never seen at work"
+    while not (begun := list(tmp_path.glob("begun-0-*"))):
+        assert worker.is_alive() and time.monotonic() < deadline, "the job never began"
         time.sleep(0.05)
-    before = executors()
-    assert len(before) == 2
-    os.kill(before[0], signal.SIGKILL)
-    assert worker.is_alive() and not found
+    executor = int(begun[0].name.split("-")[2])
+    assert executor in executors() and worker.is_alive() and not found
+    os.kill(executor, signal.SIGKILL)
+    (tmp_path / "killed").touch()
     worker.join(timeout=180)
     assert found and np.array_equal(found[0], model.predict_proba(data["scores"]))
-    # The task of the killed executor failed, and was run again elsewhere.
-    assert tracker.getStageInfo(busy[0].stageId).numFailedTasks > 0
-    assert before[0] not in executors()
+    # The partition was begun again, by another executor.
+    assert len(list(tmp_path.glob("begun-0-*"))) == 2 and executor not in executors()

@@ -292,7 +292,7 @@ def _states(
 
 # -- fit -----------------------------------------------------------------------------------------------------
 
-_HASH, _WEIGHT, _FOLD = "__ordercal_hash", "__ordercal_weight", "__ordercal_fold"
+_HASH, _WEIGHT = "__ordercal_hash", "__ordercal_weight"
 
 
 def _hash(seed: int, ids: list[str]) -> Any:
@@ -319,13 +319,12 @@ def _collect(
     id: str | Iterable[str] | None,
     max_rows: int,
     seed: int,
-    more: Iterable[str] = (),
 ) -> tuple[pa.Table, str | None]:
     """At most about `max_rows` rows with their weights, whichever partitions they are in; and what was done, in words."""
     wide = _wide(df, columns)
     ids = score_columns(id) or [*wide, labels]
     weight = F.col(weights).cast("double") if weights else F.lit(1.0)
-    rows = df.select(*wide, labels, *more, weight.alias(_WEIGHT), _hash(seed, ids).alias(_HASH))
+    rows = df.select(*wide, labels, weight.alias(_WEIGHT), _hash(seed, ids).alias(_HASH))
     counts = {row[0]: row[1] for row in df.groupBy(labels).count().collect()}
     total = sum(counts.values())
     if total == 0:
@@ -348,9 +347,16 @@ def _collect(
             f"fitted to a sample of {len(table)} of {total} rows, drawn by a hash of {', '.join(ids)} and stratified by "
             f"class, with the matching weights; max_rows={total} takes all"
         )
-    # In the order of their hashes, which is the same for every partitioning.
-    order = np.argsort(table[_HASH].to_numpy(), kind="stable")
-    return table.take(pa.array(order)), said
+    return _in_order(table), said
+
+
+def _in_order(table: pa.Table) -> pa.Table:
+    """The rows in the order of their hashes, which is the same for every partitioning."""
+    return table.take(pa.array(np.argsort(table[_HASH].to_numpy(), kind="stable")))
+
+
+def _folds(table: pa.Table, folds: int) -> np.ndarray[Any, Any]:
+    return (table[_HASH].to_numpy() % folds).astype(np.uint32)
 
 
 def _matrix(table: pa.Table, columns: list[str]) -> np.ndarray[Any, Any]:
@@ -518,18 +524,17 @@ def fit_groups(
     if not groups:
         raise OrdercalError("there are no groups: by must name at least one column")
     wide = _wide(df, columns)
-    fold = F.pmod(_hash(seed, score_columns(id) or [*wide, labels]), F.lit(folds)).cast("int").alias(_FOLD)
-    rows = df.select("*", fold)
-    table, said = _collect(rows, wide, labels, weights, id, max_rows, seed, [_FOLD])
+    table, said = _collect(df, wide, labels, weights, id, max_rows, seed)
     roots = _roots(table, said, method, labels, kind, classes, folds)
     small = calibrator(group_method, kind=kind) if isinstance(group_method, str) else group_method
     how = small._method()
     tree = _native.GroupTree([root._fitted() for root in roots], how, groups, min_rows)
-    selected = rows.select(*groups, *wide, labels, _FOLD, *([weights] if weights else []))
+    hashed = _hash(seed, score_columns(id) or [*wide, labels]).alias(_HASH)
+    selected = df.select(*groups, *wide, labels, *([weights] if weights else []), hashed)
     maps: dict[tuple[str, ...], Any] = {}
     for level in range(1, len(groups) + 1):
         shared = _Shared(df, (roots, maps))
-        task = _GroupTask(shared, how, wide, labels, weights, kind, min_rows)
+        task = _group_task(shared, how, wide, labels, weights, kind, min_rows, folds)
         parts = selected.groupBy(*groups[:level]).applyInArrow(task, from_arrow_schema(_PART)).collect()
         found = [
             (
@@ -558,8 +563,8 @@ def _roots(
     folds: int,
 ) -> list[Calibrator]:
     """The models of all rows that were fitted without each fold, and the one fitted to every row."""
-    fold_of = table[_FOLD].to_numpy()
-    matrix, truth, weights = _rows(table.drop_columns([_FOLD]), labels)
+    fold_of = _folds(table, folds)
+    matrix, truth, weights = _rows(table, labels)
     how = calibrator(method, kind=kind) if isinstance(method, str) else method
     pooled = type(how)(**how.get_params()).fit(matrix, truth, weights, classes=classes)
     if said is not None:
@@ -579,43 +584,42 @@ def _roots(
     return [*roots, pooled]
 
 
-class _GroupTask:
-    """Fits the maps of one group."""
+def _group_task(
+    shared: _Shared,
+    how: str,
+    wide: list[str],
+    labels: str,
+    weights: str | None,
+    kind: Kind,
+    min_rows: int,
+    folds: int,
+) -> Any:
+    """A function that fits the maps of one group."""
 
-    def __init__(
-        self,
-        shared: _Shared,
-        how: str,
-        wide: list[str],
-        labels: str,
-        weights: str | None,
-        kind: Kind,
-        min_rows: int,
-    ) -> None:
-        self.shared, self.how, self.wide, self.labels = shared, how, wide, labels
-        self.weights, self.kind, self.min_rows = weights, kind, min_rows
-
-    def __call__(self, group: tuple[Any, ...], table: pa.Table) -> pa.Table:
+    def fit_one(group: tuple[Any, ...], table: pa.Table) -> pa.Table:
         _partition()
         values = tuple(part.as_py() for part in group)
         if any(part is None for part in values):
             raise OrdercalError(f"the group {values} has a missing value: fill it in, or leave its rows out")
         key = tuple(group_text(part) for part in values)
-        roots, maps = self.shared.get()
+        roots, maps = shared.get()
         above = [maps[key[:length]] for length in range(1, len(key)) if key[:length] in maps]
-        matrix = _matrix(table, self.wide)
-        indices, _ = read_labels(table[self.labels].to_pylist(), matrix.shape[1], None, roots[-1].classes_)
-        weights = None if self.weights is None else table[self.weights].to_numpy().astype(np.float64)
-        fold_of = table[_FOLD].to_numpy().astype(np.uint32)
+        table = _in_order(table)
+        matrix = _matrix(table, wide)
+        indices, _ = read_labels(table[labels].to_pylist(), matrix.shape[1], None, roots[-1].classes_)
+        row_weights = None if weights is None else table[weights].to_numpy().astype(np.float64)
+        fold_of = _folds(table, folds)
+        models = [root._fitted() for root in roots]
         try:
             (rows, weight), (nll_before, separate), *rest = _native.fit_group(
-                [root._fitted() for root in roots], above, self.how, matrix, self.kind, indices, weights,
-                fold_of, self.min_rows,
+                models, above, how, matrix, kind, indices, row_weights, fold_of, min_rows
             )
         except OrdercalError as error:
             raise OrdercalError(f"group {values}: {error}") from None
         row = dict(zip(_PART.names, (list(key), rows, weight, nll_before, separate, *rest), strict=True))
         return pa.Table.from_pylist([row], schema=_PART)
+
+    return fit_one
 
 
 #: What a group's task gives back.
