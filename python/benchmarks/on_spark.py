@@ -64,7 +64,6 @@ def factor_of(group: int) -> float:
     return float(2.0 * np.exp(0.1 * np.random.default_rng([7, group]).normal()))
 
 
-@F.pandas_udf("array<float>")  # type: ignore[call-overload]
 def softmax(column: pd.Series) -> pd.Series:
     """What one would write without ordercal."""
     scores = np.stack(column.to_numpy())
@@ -124,7 +123,7 @@ def speed(df: DataFrame, rows: int) -> None:
     models = {key: ordercal.calibrator(key).fit(scores, labels, verbose=False) for key in ("ts", "diag", "auto")}
     jobs = {
         "rows through `mapInArrow` as they are": df.mapInArrow(lambda batches: batches, df.schema),
-        "`pandas_udf` with numpy's softmax": df.withColumn("probs", softmax("logits")),
+        "`pandas_udf` with numpy's softmax": df.withColumn("probs", F.pandas_udf(softmax, "array<float>")("logits")),
         **{f"`spark.apply`, `{key}`": oc.apply(df, model) for key, model in models.items()},
     }
     many = np.tile(scores, (200, 1))
@@ -202,6 +201,7 @@ def main() -> None:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = {
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.executor.memory": "512m",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
