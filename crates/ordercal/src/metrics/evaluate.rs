@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use super::binning::Binning;
+use super::classwise::class_errors;
 use super::definition::Compute;
 use super::options::MetricOptions;
 use super::predictions::Predictions;
 use super::registry::Metric;
 use super::row_stats::{RowStat, WeightedRows};
-use super::top_label::TopLabel;
+use super::top_label::{TopLabel, equal_width_sums};
 use crate::error::Result;
 
 /// Computes the given metrics.
@@ -68,13 +70,14 @@ impl<'p, 'a> Evaluator<'p, 'a> {
             metric.check_classes(predictions.classes())?;
         }
         let by_rows =
-            |metric: &Metric| !matches!(metric.definition().compute, Compute::PerClass(_));
+            |metric: &Metric| !matches!(metric.definition().compute, Compute::PerClass(..));
         let stats = if metrics.iter().any(by_rows) {
             predictions.row_stats()
         } else {
             Vec::new()
         };
-        let top = metrics.iter().any(|metric| metric.is_top_label());
+        let sorted = |metric: &Metric| matches!(metric.definition().compute, Compute::TopLabel(_));
+        let top = metrics.iter().any(sorted);
         Ok(Self {
             predictions,
             metrics,
@@ -96,12 +99,31 @@ impl<'p, 'a> Evaluator<'p, 'a> {
             .par_iter()
             .map(|weights| self.row_values(*weights))
             .collect();
-        for (place, metric) in self.metrics.iter().enumerate() {
-            if let Compute::PerClass(compute) = metric.definition().compute {
-                let errors = compute(self.predictions, weightings, self.options);
-                for (values, error) in values.iter_mut().zip(errors) {
-                    values[place] = error;
-                }
+        let per_class = |(place, metric): (usize, &Metric)| match metric.definition().compute {
+            Compute::PerClass(binning, combine) => Some((place, binning, combine)),
+            _ => None,
+        };
+        let asked: Vec<_> = self
+            .metrics
+            .iter()
+            .enumerate()
+            .filter_map(per_class)
+            .collect();
+        if asked.is_empty() {
+            return values;
+        }
+        let mut binnings: Vec<Binning> = Vec::new();
+        for &(_, binning, _) in &asked {
+            if !binnings.contains(&binning) {
+                binnings.push(binning);
+            }
+        }
+        let errors = class_errors(self.predictions, weightings, self.options, &binnings);
+        for (place, binning, combine) in asked {
+            let kind = binnings.iter().position(|&known| known == binning);
+            let Some(kind) = kind else { continue };
+            for (values, errors) in values.iter_mut().zip(&errors[kind]) {
+                values[place] = combine(errors, self.options);
             }
         }
         values
@@ -117,8 +139,14 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         let top = self.top.as_ref();
         let sorted_weights = top.and_then(|top| top.sort_weights(weights));
         let sorted = top.map(|top| top.sorted(sorted_weights.as_deref()));
+        let binned = |metric: &Metric| matches!(metric.definition().compute, Compute::Bins(_));
+        let bins = match self.metrics.iter().any(binned) {
+            true => equal_width_sums(&self.stats, weights, self.options.bins),
+            false => Vec::new(),
+        };
         let value = |metric: &Metric| match (&metric.definition().compute, &sorted) {
             (Compute::Rows(compute), _) => compute(&rows, self.options),
+            (Compute::Bins(compute), _) => compute(&bins, self.options),
             (Compute::TopLabel(compute), Some(sorted)) => compute(sorted, self.options),
             _ => f64::NAN,
         };
