@@ -356,7 +356,8 @@ def _in_order(table: pa.Table) -> pa.Table:
 
 
 def _folds(table: pa.Table, folds: int) -> np.ndarray[Any, Any]:
-    return (table[_HASH].to_numpy() % folds).astype(np.uint32)
+    hashes: np.ndarray[Any, Any] = table[_HASH].to_numpy()
+    return (hashes % folds).astype(np.uint32)
 
 
 def _matrix(table: pa.Table, columns: list[str]) -> np.ndarray[Any, Any]:

@@ -449,7 +449,7 @@ impl Rows for DividedRows<'_> {
         0
     }
 
-    fn sample(&self, rows: &[usize]) -> Result<Dataset<'static>> {
+    fn sample(&self, rows: &[usize]) -> Result<Option<Dataset<'static>>> {
         let mut places = BTreeMap::new();
         let mut first = 0;
         for (&part, &count) in &self.parts {
@@ -468,11 +468,10 @@ impl Rows for DividedRows<'_> {
         let labels: Vec<u32> = (0..rows.len()).map(|row| of(row)[1] as u32).collect();
         let weights: Vec<f64> = (0..rows.len()).map(|row| of(row)[0]).collect();
         let scores = Scores::new(ScoreKind::Logits, scores)?.into_owned();
-        let data = Dataset::new(scores, &labels)?;
-        if weights.iter().all(|weight| *weight == 1.0) {
-            return Ok(data);
+        if weights.iter().all(|weight| *weight == 0.0) {
+            return Ok(None);
         }
-        data.with_weights(weights)
+        Ok(Some(Dataset::new(scores, &labels)?.with_weights(weights)?))
     }
 
     fn spread(&self) -> Result<f64> {

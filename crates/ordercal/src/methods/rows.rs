@@ -23,8 +23,8 @@ pub(crate) trait Rows {
     /// How many rows are in this process's memory.
     fn rows_in_memory(&self) -> usize;
 
-    /// A copy of the given rows, in the given order.
-    fn sample(&self, rows: &[usize]) -> Result<Dataset<'static>>;
+    /// A copy of the given rows, in ascending order; `None` if none of them has weight.
+    fn sample(&self, rows: &[usize]) -> Result<Option<Dataset<'static>>>;
 
     /// The spread of the scores, see [`spread`].
     fn spread(&self) -> Result<f64>;
@@ -73,8 +73,9 @@ impl Rows for Dataset<'_> {
         Dataset::rows(self)
     }
 
-    fn sample(&self, rows: &[usize]) -> Result<Dataset<'static>> {
-        Ok(self.select(rows))
+    fn sample(&self, rows: &[usize]) -> Result<Option<Dataset<'static>>> {
+        let some = rows.iter().any(|&row| self.weight(row) > 0.0);
+        Ok(some.then(|| self.select(rows)))
     }
 
     fn spread(&self) -> Result<f64> {

@@ -85,10 +85,9 @@ fn fit_sample(data: &dyn Rows) -> Result<Option<f64>> {
     }
     let stride = data.rows() / SAMPLE;
     let rows: Vec<usize> = (0..SAMPLE).map(|index| index * stride).collect();
-    let sample = data.sample(&rows)?;
-    if sample.total_weight() == 0.0 {
+    let Some(sample) = data.sample(&rows)? else {
         return Ok(None);
-    }
+    };
     let (beta, _) = fit_beta(&sample, &Unwatched)?;
     Ok(Some(beta.ln()))
 }

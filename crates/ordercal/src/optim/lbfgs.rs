@@ -36,6 +36,9 @@ impl Default for Lbfgs {
     }
 }
 
+/// Returns the value at a point and writes the gradient there.
+pub(crate) type Objective<'a> = dyn FnMut(&[f64], &mut [f64]) -> Result<f64> + 'a;
+
 /// An accepted step.
 pub(crate) struct Step<'a> {
     pub iteration: usize,
@@ -87,7 +90,7 @@ impl Lbfgs {
         &self,
         point: &mut [f64],
         noise: f64,
-        evaluate: &mut dyn FnMut(&[f64], &mut [f64]) -> Result<f64>,
+        evaluate: &mut Objective<'_>,
         on_step: &mut dyn FnMut(&Step<'_>) -> Result<Option<StopReason>>,
     ) -> Result<Outcome> {
         let n = point.len();
@@ -170,7 +173,7 @@ struct LineSearch<'f> {
     point: Vec<f64>,
     gradient: Vec<f64>,
     evaluations: usize,
-    evaluate: &'f mut dyn FnMut(&[f64], &mut [f64]) -> Result<f64>,
+    evaluate: &'f mut Objective<'f>,
 }
 
 /// Step, value and slope at a point on the line.
