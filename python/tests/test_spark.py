@@ -246,6 +246,8 @@ def test_a_poisoned_partition_is_named_or_left_null(
         oc.apply(df, model).select(F.sum(F.col("probs")[0])).collect()
     with pytest.raises(PythonException, match=r"partition \d+: .*row \d+, column 1"):
         oc.evaluate(df)
+    with pytest.raises(PythonException, match=r"partition \d+: .*row \d+, column 1"):
+        oc.fit(df, "ts", exact=True)
     found = oc.apply(df, model, errors="null").select("id", "probs").toArrow().sort_by("id")
     assert [row for row, p in enumerate(found["probs"].to_pylist()) if p is None] == [1234]
 
