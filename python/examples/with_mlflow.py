@@ -1,15 +1,19 @@
 """MLflow: a calibrator as a `pyfunc` with a signature; `mlflow.pyfunc.spark_udf` takes it to Spark. Needs `pip install mlflow`;
-not run in the tests."""
+run by hand with MLflow 3.17 and Spark 4.3, not in the tests."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import mlflow.pyfunc
 import numpy as np
 import ordercal
 from mlflow.models import ModelSignature
 from mlflow.types.schema import Schema, TensorSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class CalibratorModel(mlflow.pyfunc.PythonModel):
@@ -36,3 +40,8 @@ def log(calibrator: ordercal.Calibrator, folder: Path) -> None:
         signature=ModelSignature(inputs=Schema([tensor]), outputs=Schema([tensor])),
         pip_requirements=["ordercal"],
     )
+
+
+def udf(session: SparkSession, folder: Path) -> Any:
+    """The model as a function of Spark: `df.withColumn("probs", udf(session, folder)("logits"))`."""
+    return mlflow.pyfunc.spark_udf(session, str(folder / "model"), result_type="array<float>", env_manager="local")

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use numpy::{IntoPyArray, PyReadonlyArray1};
-use ordercal::grouped::{GroupFit, GroupPart, RowGroups};
+use ordercal::grouped::{self, FoldMaps, FoldModels, GroupFit, GroupMap, GroupPart, RowGroups};
+use ordercal::select::Folds;
 use ordercal::{Fitted, Method, Real, ScoreKind, Scores};
 use ordercal_io::{ClassType, SavedGroups, SavedModel};
 use pyo3::prelude::*;
@@ -23,11 +24,11 @@ pub struct Groups {
 }
 
 /// Fits the model of all rows and those of the groups; methods are JSON with their key under `method`. `keys` are the
-/// columns by which rows are divided, row by row.
+/// columns by which rows are divided, row by row; `fold_of` the fold of each row, which otherwise is random.
 #[pyfunction]
 #[pyo3(signature = (
     method, group_method, scores, kind_name, labels, weights, by, keys, min_rows, folds, seed, class_names=None,
-    class_type=None
+    class_type=None, fold_of=None
 ))]
 #[expect(
     clippy::too_many_arguments,
@@ -48,6 +49,7 @@ pub fn fit_groups(
     seed: u64,
     class_names: Option<Vec<String>>,
     class_type: Option<&str>,
+    fold_of: Option<PyReadonlyArray1<'_, u32>>,
 ) -> PyResult<Groups> {
     let method: Method = serde_json::from_str(method).map_err(refuse)?;
     let mut how = GroupFit::new(method).map_err(refuse)?;
@@ -56,11 +58,17 @@ pub fn fit_groups(
     let kind = kind(kind_name)?;
     let class_type = class_type.map_or(Ok(ClassType::Text), read_class_type)?;
     let rows = Rows::new(&labels, weights.as_ref());
+    let fold_of = fold_of.map(|folds| folds.as_array().to_vec());
     let scores = scores.view();
     let fitted = beside(py, None, |watch| {
         let data = rows.dataset(kind, scores)?;
         let groups = RowGroups::new(keys.len(), |row| keys[row].clone());
-        Ok::<_, ordercal::Error>((how.fit(&data, &groups, watch)?, data.fingerprint()))
+        let folds = match fold_of {
+            Some(fold_of) => Folds::assigned(fold_of, folds)?,
+            None => Folds::new(data.rows(), folds, seed)?,
+        };
+        let fitted = how.fit_with(&data, &groups, &folds, watch)?;
+        Ok::<_, ordercal::Error>((fitted, data.fingerprint()))
     })?;
     let (fitted, fingerprint) = fitted.map_err(refuse)?;
     let saved = SavedGroups::new(by, &how, fitted, |pooled| {
@@ -73,10 +81,21 @@ pub fn fit_groups(
     Ok(Groups { saved })
 }
 
-/// A group's rows, their weight, the NLL of the scores, the totals for each m, and the model file of its map.
-type Part = (usize, f64, f64, Vec<f64>, Option<Vec<u8>>);
+/// Rows and their weight; the NLL of the scores and of the groups' maps alone; the totals for each m; for each fold and for all
+/// rows how many rows its map was fitted to, and the map's model file.
+type Part = (
+    (usize, f64),
+    (f64, f64),
+    Vec<f64>,
+    Vec<usize>,
+    Vec<Option<Vec<u8>>>,
+);
 
-/// Fits the map of one group to what the model of all rows gives.
+/// A group's maps for each fold and for all rows, with their weights.
+type Maps = Vec<Option<(f64, Py<Model>)>>;
+
+/// Fits the maps of one group to what those of its parent give: `roots` are the models of all rows for each fold and the one
+/// fitted to every row, `above` the maps of the group's ancestors.
 #[pyfunction]
 #[expect(
     clippy::too_many_arguments,
@@ -84,61 +103,136 @@ type Part = (usize, f64, f64, Vec<f64>, Option<Vec<u8>>);
 )]
 pub fn fit_group(
     py: Python<'_>,
-    pooled: &Model,
+    roots: Vec<Py<Model>>,
+    above: Vec<Maps>,
     group_method: &str,
     scores: Matrix<'_>,
     kind_name: &str,
     labels: PyReadonlyArray1<'_, i64>,
     weights: Option<PyReadonlyArray1<'_, f64>>,
-    folds: usize,
-    seed: u64,
+    folds: PyReadonlyArray1<'_, u32>,
+    min_rows: usize,
 ) -> PyResult<Part> {
-    let mut how = GroupFit::new(pooled.saved().method.clone()).map_err(refuse)?;
+    let Some(pooled) = roots.last() else {
+        return Err(refuse("there is no model of all rows"));
+    };
+    let pooled = pooled.get().saved();
+    let mut how = GroupFit::new(pooled.method.clone()).map_err(refuse)?;
     how.group_method = serde_json::from_str(group_method).map_err(refuse)?;
-    (how.folds, how.seed) = (folds, seed);
+    how.min_rows = min_rows;
+    let folds = Folds::assigned(folds.as_array().to_vec(), roots.len() - 1).map_err(refuse)?;
+    let roots = roots.iter().map(|root| root.get().saved().model.clone());
+    let roots: Vec<_> = roots.collect();
+    let map = |map: &Option<(f64, Py<Model>)>| {
+        let (weight, own) = map.as_ref()?;
+        Some(GroupMap {
+            own: own.get().saved().model.clone(),
+            weight: *weight,
+        })
+    };
+    let above = above.iter().map(|maps| maps.iter().map(map).collect());
+    let above: Vec<FoldMaps> = above.collect();
     let kind = kind(kind_name)?;
     let rows = Rows::new(&labels, weights.as_ref());
     let scores = scores.view();
     let part = detached(py, || {
         let data = rows.dataset(kind, scores)?;
-        how.fit_part(&pooled.saved().model, &data)
+        let parent = FoldModels::new(roots, above.iter().map(Vec::as_slice))?;
+        how.fit_part(&parent, &data, &folds)
     })?;
     let part = part.map_err(refuse)?;
-    let own = part.own.map(|model| {
-        let report = pooled.saved().report.clone();
-        SavedModel::new(how.group_method.clone(), Fitted { model, report }).to_bytes()
+    let own = part.own.into_iter().map(|own| {
+        let bytes = |model| {
+            let report = pooled.report.clone();
+            SavedModel::new(how.group_method.clone(), Fitted { model, report }).to_bytes()
+        };
+        own.map(bytes).transpose()
     });
-    let own = own.transpose().map_err(refuse)?;
-    Ok((part.rows, part.weight, part.nll_before, part.totals, own))
+    let own = own.collect::<ordercal::Result<_>>().map_err(refuse)?;
+    let sums = (part.nll_before, part.separate);
+    Ok(((part.rows, part.weight), sums, part.totals, part.kept, own))
 }
 
-/// Weighs the maps of groups that were fitted one by one, and puts them together.
-#[pyfunction]
-pub fn join_groups(
-    pooled: &Model,
-    group_method: &str,
+/// Groups that are fitted one by one, level by level.
+#[pyclass(module = "ordercal._native")]
+pub struct GroupTree {
+    tree: grouped::GroupTree,
+    how: GroupFit,
     by: Vec<String>,
-    min_rows: usize,
-    parts: Vec<(Vec<String>, Part)>,
-) -> PyResult<Groups> {
-    let saved = pooled.saved();
-    let mut how = GroupFit::new(saved.method.clone()).map_err(refuse)?;
-    how.group_method = serde_json::from_str(group_method).map_err(refuse)?;
-    how.min_rows = min_rows;
-    let mut found = BTreeMap::new();
-    for (key, (rows, weight, nll_before, totals, own)) in parts {
-        let own = own.map(|bytes| SavedModel::from_bytes(&bytes, Path::new("<bytes>")));
-        let own = own.transpose().map_err(file)?.map(|own| own.model);
-        let part = GroupPart::new(rows, weight, nll_before, totals, own);
-        found.insert(key, part.map_err(refuse)?);
+    pooled: SavedModel,
+}
+
+#[pymethods]
+impl GroupTree {
+    /// `roots` are the models of all rows for each fold and the one fitted to every row.
+    #[new]
+    fn new(
+        roots: Vec<Py<Model>>,
+        group_method: &str,
+        by: Vec<String>,
+        min_rows: usize,
+    ) -> PyResult<Self> {
+        let Some((pooled, folds)) = roots.split_last() else {
+            return Err(refuse("there is no model of all rows"));
+        };
+        let pooled = pooled.get().saved().clone();
+        let mut how = GroupFit::new(pooled.method.clone()).map_err(refuse)?;
+        how.group_method = serde_json::from_str(group_method).map_err(refuse)?;
+        (how.min_rows, how.folds) = (min_rows, folds.len());
+        let all = Fitted {
+            model: pooled.model.clone(),
+            report: pooled.report.clone(),
+        };
+        let folds = folds.iter().map(|root| root.get().saved().model.clone());
+        let tree = grouped::GroupTree::new(how.clone(), all, folds.collect());
+        Ok(Self {
+            tree: tree.map_err(refuse)?,
+            how,
+            by,
+            pooled,
+        })
     }
-    let all = Fitted {
-        model: saved.model.clone(),
-        report: saved.report.clone(),
-    };
-    let fitted = how.join(all, found).map_err(refuse)?;
-    let saved = SavedGroups::new(by, &how, fitted, |_| saved.clone());
-    Ok(Groups { saved })
+
+    /// Takes in the groups of the next level, and returns the maps of those that are large enough, of all levels.
+    fn add_level(
+        &mut self,
+        py: Python<'_>,
+        parts: Vec<(Vec<String>, Part)>,
+    ) -> PyResult<Vec<(Vec<String>, Maps)>> {
+        let mut found = BTreeMap::new();
+        for (key, (rows, sums, totals, kept, own)) in parts {
+            let read =
+                |bytes: &[u8]| Ok(SavedModel::from_bytes(bytes, Path::new("<bytes>"))?.model);
+            let own = own.iter().map(|own| own.as_deref().map(read).transpose());
+            let own = own.collect::<ordercal_io::Result<_>>().map_err(file)?;
+            let part = GroupPart::new(rows, sums, totals, kept, own);
+            found.insert(key, part.map_err(refuse)?);
+        }
+        self.tree.add_level(found).map_err(refuse)?;
+        let map = |map: &Option<GroupMap>| {
+            let Some(GroupMap { own, weight }) = map else {
+                return Ok(None);
+            };
+            let fitted = Fitted {
+                model: own.clone(),
+                report: self.pooled.report.clone(),
+            };
+            let saved = SavedModel::new(self.how.group_method.clone(), fitted);
+            Ok(Some((*weight, Py::new(py, Model::new(saved, 0.0))?)))
+        };
+        let entries = self.tree.maps().iter().map(|(key, maps)| {
+            let maps = maps.iter().map(map).collect::<PyResult<_>>()?;
+            Ok((key.clone(), maps))
+        });
+        entries.collect()
+    }
+
+    /// The models.
+    fn finish(&self) -> PyResult<Groups> {
+        let fitted = self.tree.clone().finish().map_err(refuse)?;
+        let saved = SavedGroups::new(self.by.clone(), &self.how, fitted, |_| self.pooled.clone());
+        Ok(Groups { saved })
+    }
 }
 
 impl Groups {

@@ -8,6 +8,7 @@ mod arrow;
 mod capsules;
 mod compare;
 mod decide;
+mod divided;
 mod errors;
 mod fit;
 mod groups;
@@ -39,9 +40,11 @@ mod _native {
     #[pymodule_export]
     use super::decide::{Sets, decompose, threshold};
     #[pymodule_export]
+    use super::divided::{answer, fit_divided};
+    #[pymodule_export]
     use super::fit::fit;
     #[pymodule_export]
-    use super::groups::{Groups, fit_group, fit_groups, join_groups};
+    use super::groups::{GroupTree, Groups, fit_group, fit_groups};
     #[pymodule_export]
     use super::methods::{brief, defaults, estimate, keys, promises_order, python_class};
     #[pymodule_export]

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ pytest.importorskip("pyspark")
 pa = pytest.importorskip("pyarrow")
 
 from ordercal import spark as oc  # noqa: E402
+from pyspark import TaskContext  # noqa: E402
 from pyspark.errors import PythonException  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
 from pyspark.sql import functions as F  # noqa: E402
@@ -67,6 +69,7 @@ def frame(session: SparkSession, data: dict[str, Any], partitions: int = 6) -> A
         "label": data["labels"],
         "group": data["group"],
         "weight": data["weights"],
+        **({"part": data["part"]} if "part" in data else {}),
     }
     # One partition has most of the rows, one is empty.
     df = session.createDataFrame(pa.table(columns))
@@ -145,24 +148,92 @@ def test_a_sample_takes_rare_classes_whole(session: SparkSession) -> None:
         assert weights[taken == label].sum() == pytest.approx((labels == label).sum())
 
 
-def test_groups_are_fitted_where_their_rows_are(session: SparkSession, data: dict[str, Any], tmp_path: Path) -> None:
-    few = {name: np.concatenate([values, values[:7]]) for name, values in data.items()}
-    few["group"][-7:] = 99
+@pytest.mark.parametrize("method", ["ts", "svs", "diag"])
+def test_an_exact_fit_is_that_of_one_machine(session: SparkSession, data: dict[str, Any], method: Any) -> None:
+    alone = ordercal.calibrator(method).fit(data["scores"], data["labels"], data["weights"])
+    expected = alone.predict_proba(data["scores"], dtype="float64")
+    found = oc.fit(frame(session, data, 5), method, weights="weight", exact=True)
+    assert np.abs(found.predict_proba(data["scores"], dtype="float64") - expected).max() < 1e-9
+    assert found.report_.nll_after == pytest.approx(alone.report_.nll_after, rel=1e-9)
+
+
+def test_an_exact_fit_says_what_it_cannot_do(session: SparkSession, data: dict[str, Any]) -> None:
+    few = {name: values[:300] for name, values in data.items()}
     df = frame(session, few)
-    found = oc.fit_groups(df, "group", method="ts")
-    alone = ordercal.fit_groups(few["scores"], few["labels"], {"group": few["group"]}, method="ts")
-    expected = alone.predict_proba(few["scores"], few["group"])
-    # Not the same numbers: m is chosen on other folds, and with the model of all rows as it is. The difference is small beside
-    # what the groups change.
-    effect = np.abs(expected - alone.model().predict_proba(few["scores"])).max()
-    assert np.abs(found.predict_proba(few["scores"], few["group"]) - expected).max() < 0.05 * effect
-    table = oc.groups_table(session, found).collect()
-    assert [row["rows"] for row in table if row["group"] == "99"] == [7]
-    assert "too few" in next(row["note"] for row in table if row["group"] == "99")
+    with pytest.raises(ordercal.OrdercalError, match="`auto` has no exact fit .* ts, svs, diag"):
+        oc.fit(df, exact=True)
+    with pytest.raises(ordercal.OrdercalError, match="no column `nothing`"):
+        oc.fit(df, "ts", labels="nothing", exact=True)
+    with pytest.raises(ordercal.OrdercalError, match="no rows"):
+        oc.fit(df.where("false"), "ts", exact=True)
+    names = F.element_at(F.array(*map(F.lit, ("ant", "bee", "cat"))), F.col("label").cast("int") + 1)
+    named = oc.fit(df.withColumn("label", names), "ts", exact=True)
+    assert list(named.classes_) == ["ant", "bee", "cat"]
+    alone = ordercal.TemperatureScaling().fit(few["scores"], few["labels"])
+    assert named.parameters_["beta"] == pytest.approx(alone.parameters_["beta"], rel=1e-9)
+
+
+def folds_of(df: Any, rows: int) -> tuple[Any, Any]:
+    """The order of the rows by their hashes, and the fold of each row, as Spark has them."""
+    found = df.select("id", oc._hash(oc.SEED, ["id"]).alias("hash")).toArrow().sort_by("id")
+    hashes = found["hash"].to_numpy()
+    assert len(hashes) == rows
+    return np.argsort(hashes, kind="stable"), hashes % 5
+
+
+def test_groups_are_those_of_one_machine(session: SparkSession, data: dict[str, Any], tmp_path: Path) -> None:
+    # Two levels: the group 0 has a part that is too small, and the group 99 is too small itself.
+    few = {name: np.concatenate([values, values[:37]]) for name, values in data.items()}
+    part = np.arange(len(few["labels"])) % 3
+    few["group"][-7:] = 99
+    zero = np.flatnonzero(few["group"] == 0)
+    part[zero[:11]] = 7
+    df = frame(session, {**few, "part": part})
+    found = oc.fit_groups(df, ["group", "part"], method="ts", weights="weight", id="id")
+    order, fold_of = folds_of(df, len(part))
+    alone = ordercal.fit_groups(
+        few["scores"][order],
+        few["labels"][order],
+        {"group": few["group"][order], "part": part[order]},
+        method="ts",
+        sample_weight=few["weights"][order],
+        folds=fold_of[order],
+    )
+    keys = np.column_stack([few["group"], part])
+    expected = alone.predict_proba(few["scores"], keys, dtype="float64")
+    assert np.abs(found.predict_proba(few["scores"], keys, dtype="float64") - expected).max() < 1e-9
+    assert found.report_.shrinkage == alone.report_.shrinkage and len(found.report_.shrinkage) == 2
+    for name in ("nll_pooled", "nll_separate", "nll_after"):
+        assert getattr(found.report_, name) == pytest.approx(getattr(alone.report_, name), rel=1e-9)
+    fallbacks = {tuple(group["key"]): group["fallback"] for group in found.report_.groups}
+    assert fallbacks == {tuple(group["key"]): group["fallback"] for group in alone.report_.groups}
+    assert fallbacks["0", "7"] == ["0"] and fallbacks["99",] == [] and fallbacks["1",] is None
+    table = {(row["group"], row["part"]): row for row in oc.groups_table(session, found).collect()}
+    assert table["0", "7"]["note"] == "too few rows: that of 0" and table["0", "7"]["rows"] == 11
+    assert table["99", None]["note"] == "too few rows: that of all rows"
+    assert table["1", "1"]["note"] == "its own map, mixed with that of 1"
     found.save(tmp_path / "groups.safetensors")
     again = ordercal.GroupedModel.load(tmp_path / "groups.safetensors")
-    probs = in_order(oc.apply(df, again))
-    assert np.array_equal(probs, found.predict_proba(few["scores"], few["group"]))
+    assert np.array_equal(in_order(oc.apply(df, again)), found.predict_proba(few["scores"], keys))
+
+
+def test_groups_and_fits_of_skewed_partitions(session: SparkSession, data: dict[str, Any]) -> None:
+    few = {name: values[:3000] for name, values in data.items()}
+    df = frame(session, few, 12)
+    sizes = [row[1] for row in df.groupBy(F.spark_partition_id()).count().collect()]
+    # One partition has most rows, and some of the twelve have none.
+    assert max(sizes) > 0.6 * sum(sizes) and len(sizes) < 12
+    probs = in_order(oc.apply(df, ordercal.TemperatureScaling().fit(few["scores"], few["labels"])))
+    assert len(probs) == 3000
+    even, skewed = (
+        oc.fit_groups(rows, "group", method="ts", id="id").to_bytes() for rows in (df.repartition(3), df)
+    )
+    assert even == skewed
+    with pytest.raises(ordercal.OrdercalError, match="at least one column"):
+        oc.fit_groups(df, [])
+    holes = df.withColumn("group", F.when(F.col("id") == 5, None).otherwise(F.col("group")))
+    with pytest.raises(PythonException, match="missing value"):
+        oc.fit_groups(holes, "group", method="ts")
 
 
 def test_a_poisoned_partition_is_named_or_left_null(
@@ -175,6 +246,8 @@ def test_a_poisoned_partition_is_named_or_left_null(
         oc.apply(df, model).select(F.sum(F.col("probs")[0])).collect()
     with pytest.raises(PythonException, match=r"partition \d+: .*row \d+, column 1"):
         oc.evaluate(df)
+    with pytest.raises(PythonException, match=r"partition \d+: .*row \d+, column 1"):
+        oc.fit(df, "ts", exact=True)
     found = oc.apply(df, model, errors="null").select("id", "probs").toArrow().sort_by("id")
     assert [row for row, p in enumerate(found["probs"].to_pylist()) if p is None] == [1234]
 
@@ -195,26 +268,35 @@ def executors() -> list[int]:
 
 
 def test_a_killed_executor_changes_nothing(
-    session: SparkSession, data: dict[str, Any], model: ordercal.Calibrator
+    session: SparkSession, data: dict[str, Any], model: ordercal.Calibrator, tmp_path: Path
 ) -> None:
-    started = session.sparkContext.accumulator(0)
     df = frame(session, data, 8)
+    folder = str(tmp_path)
 
     def slowly(batches: Iterator[Any]) -> Iterator[Any]:
-        started.add(1)
+        """Leaves a note of the partition and of the executor, and waits in partition 0 until one was killed."""
+        partition = TaskContext.get().partitionId()
+        # The parent of this process starts the workers of an executor, and is a child of it.
+        executor = subprocess.run(["ps", "-o", "ppid=", "-p", str(os.getppid())], capture_output=True, text=True, check=True)
+        Path(folder, f"begun-{partition}-{executor.stdout.strip()}").touch()
         for batch in batches:
-            time.sleep(0.2)
+            while partition == 0 and not Path(folder, "killed").exists():
+                time.sleep(0.05)
             yield batch
 
     slow = df.mapInArrow(slowly, df.schema)
-    import threading
-
     found: list[Any] = []
     worker = threading.Thread(target=lambda: found.append(in_order(oc.apply(slow, model))))
     worker.start()
-    time.sleep(4.0)
-    before = executors()
-    assert before, "no executor to kill"
-    os.kill(before[0], signal.SIGKILL)
+    deadline = time.monotonic() + 120
+    while not (begun := list(tmp_path.glob("begun-0-*"))):
+        assert worker.is_alive() and time.monotonic() < deadline, "the job never began"
+        time.sleep(0.05)
+    executor = int(begun[0].name.split("-")[2])
+    assert executor in executors() and worker.is_alive() and not found
+    os.kill(executor, signal.SIGKILL)
+    (tmp_path / "killed").touch()
     worker.join(timeout=180)
     assert found and np.array_equal(found[0], model.predict_proba(data["scores"]))
+    # The partition was begun again, by another executor.
+    assert len(list(tmp_path.glob("begun-0-*"))) == 2 and executor not in executors()

@@ -31,8 +31,8 @@ cargo xtask COMMAND
                       missing and that is allowed; --built takes the program as it was built last
   python              of that only the Python package: its wheel, types and tests
   torch               the tests of the PyTorch modules, which the check skips: installs torch below target/ (gigabytes)
-  spark               the tests of ordercal.spark on a cluster of two executors; installs pyspark (0.4 GB) below
-                      target/, and Debian's Java if there is none
+  spark               the tests of ordercal.spark on a cluster of two executors and with Spark Connect; installs
+                      pyspark (0.4 GB) below target/, and Debian's Java if there is none
   docs [--built] [--fix]
                       of that only the guide: runs the code of its pages, builds the site below target/, checks
                       links and looks at it in headless Chromium; --fix writes outputs and pictures as they are

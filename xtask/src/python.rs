@@ -53,11 +53,15 @@ pub fn spark() -> Result<()> {
     let project = crate::root().join("python");
     // In an environment of its own: where Spark is installed, the ordinary tests would run these, too.
     let python = install("venv-spark", "requirements-spark.txt")?;
-    step(
-        Command::new(&python)
-            .args(["-m", "pytest", "--quiet", "tests/test_spark.py"])
-            .current_dir(&project),
-    )
+    // One after the other, because a process has either a classic session or one of Spark Connect.
+    for tests in ["tests/test_spark.py", "tests/test_spark_connect.py"] {
+        step(
+            Command::new(&python)
+                .args(["-m", "pytest", "--quiet", tests])
+                .current_dir(&project),
+        )?;
+    }
+    Ok(())
 }
 
 /// Installs Debian's Java if there is none.

@@ -126,9 +126,14 @@ fn nlls(
     }
     let mut maps = BTreeMap::new();
     for (key, rows) in rows.into_iter().filter(|(_, rows)| rows.len() >= MIN_ROWS) {
-        if let Some(own) = how.fit_part(&pooled, &data.select(&rows))?.own {
-            maps.insert(key.to_vec(), GroupMap { own, weight: 1.0 });
-        }
+        let part = data.select(&rows);
+        let logs = pooled.apply::<f64>(part.scores(), ScoreKind::LogProbs)?;
+        let scores = Scores::new(ScoreKind::LogProbs, logs.view())?;
+        let own = how
+            .group_method
+            .fit(&Dataset::new(scores, part.labels())?)?
+            .model;
+        maps.insert(key.to_vec(), GroupMap { own, weight: 1.0 });
     }
     let separate = GroupedModel::new(pooled.clone(), maps)?;
     let one = GroupedModel::new(pooled, BTreeMap::new())?;

@@ -272,6 +272,22 @@ pub enum Error {
         /// The first position that is out of range or repeats a priority.
         position: usize,
     },
+    /// A method that cannot be fitted to divided rows by sums.
+    #[error(
+        "`{key}` has no exact fit to divided rows; those that have one are: {known}. Fit `{key}` to a sample of the rows"
+    )]
+    NotBySums {
+        /// The method's key.
+        key: String,
+        /// The keys of the methods that can.
+        known: String,
+    },
+    /// A question about divided rows that was not answered.
+    #[error("{message}")]
+    Elsewhere {
+        /// What went wrong.
+        message: String,
+    },
     /// The observer asked the fit to stop.
     #[error("the fit was cancelled")]
     Cancelled,

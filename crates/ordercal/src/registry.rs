@@ -10,9 +10,11 @@ use serde_json::{Map, Value};
 use crate::combine::{Auto, AutoFree, KeepOrder};
 use crate::data::Dataset;
 use crate::error::{Error, Result};
+use crate::methods::divided::DividedRows;
 use crate::methods::listed::*;
+use crate::methods::rows::{FitRows, Rows};
 use crate::methods::table::for_each_method;
-use crate::methods::zeros::Zeros;
+use crate::methods::zeros::Floor;
 use crate::methods::{Calibrator, Describe, Estimate, Fitted};
 use crate::watch::{Unwatched, Watch};
 
@@ -145,6 +147,15 @@ macro_rules! define_method {
                 }
             }
 
+            /// The method as one that can be fitted by sums over the rows, if it can.
+            fn by_sums(&self) -> Option<&dyn FitRows> {
+                match self {
+                    $(Self::$type(method) => Describe::by_sums(method),)*
+                    Self::Ordered(_) => None,
+                    Self::Custom(_) => None,
+                }
+            }
+
             /// The candidates of a hyperparameter search.
             pub(crate) fn space(&self, classes: usize) -> Vec<Self> {
                 match self {
@@ -263,15 +274,36 @@ impl Method {
     pub fn fit_watched(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
         self.validate()?;
         if self.reads_logarithms()
-            && let Some(zeros) = Zeros::learn(data)?
+            && let Some(floor) = Floor::learn(data)?
         {
-            let read = zeros.read(data)?;
-            let fitted = self
-                .calibrator()
-                .fit(read.as_ref().unwrap_or(data), watch)?;
-            return zeros.before(fitted, data);
+            let then = self.calibrator().fit(&floor.read(data)?, watch)?;
+            return floor.before(then, data);
         }
         self.calibrator().fit(data, watch)
+    }
+
+    /// Fits a model to all rows of divided data by sums over them, as [`fit_watched`](Self::fit_watched) does for data in
+    /// memory.
+    ///
+    /// # Errors
+    /// [`Error::NotBySums`] if the method cannot be fitted in this way; those of the rows; [`Error::Cancelled`].
+    pub fn fit_divided(&self, rows: &DividedRows<'_>, watch: &dyn Watch) -> Result<Fitted> {
+        let Some(method) = self.by_sums() else {
+            let known = Self::all().into_iter().filter(|m| m.by_sums().is_some());
+            let known: Vec<String> = known.map(|m| m.key().to_owned()).collect();
+            return Err(Error::NotBySums {
+                key: self.key().to_owned(),
+                known: known.join(", "),
+            });
+        };
+        self.validate()?;
+        if self.reads_logarithms()
+            && let Some(floor) = Floor::learn(rows)?
+        {
+            let floored = rows.with_floor(floor.share())?;
+            return floor.before(method.fit_rows(&*floored, watch)?, rows);
+        }
+        method.fit_rows(rows, watch)
     }
 }
 

@@ -1,7 +1,10 @@
 //! Calibrators per group: shrinkage, fallbacks, the order.
 
-use ordercal::grouped::{GroupFit, RowGroups};
+use std::collections::BTreeMap;
+
+use ordercal::grouped::{GroupFit, GroupTree, RowGroups};
 use ordercal::ndarray::{Array2, array};
+use ordercal::select::Folds;
 use ordercal::{Dataset, Error, Method, Model, Rng, ScoreKind, Scores, Unwatched};
 
 /// Rows whose logits are too large by a factor of their group's own.
@@ -195,9 +198,6 @@ fn soft_labels_are_refused() {
     let groups = RowGroups::new(data.rows(), |_| vec!["a".to_owned()]);
     let refused = ts().fit(&data, &groups, &Unwatched).unwrap_err();
     assert!(matches!(refused, Error::SoftLabels { .. }), "{refused}");
-    let pooled = Model::from(ordercal::models::UncalibratedModel::new(2).unwrap());
-    let refused = ts().fit_part(&pooled, &data).unwrap_err();
-    assert!(matches!(refused, Error::SoftLabels { .. }), "{refused}");
 }
 
 #[test]
@@ -225,31 +225,73 @@ fn rows_that_belong_together_are_held_out_together() {
 }
 
 #[test]
-fn groups_that_were_fitted_one_by_one_are_weighed_together() {
+fn groups_that_are_fitted_one_by_one_are_those_of_one_fit() {
     let factors: Vec<f64> = (0..30).map(|g| 1.0 + f64::from(g % 3)).collect();
-    let made = made(&[120; 30], &factors, 8);
-    let (data, groups, how) = (made.data(), made.groups(), ts());
-    let whole = how.fit(&data, &groups, &Unwatched).unwrap();
-    let pooled = how.method.fit(&data).unwrap();
-    let parts = (0..30).map(|group| {
-        let rows: Vec<usize> = (0..made.group.len())
-            .filter(|&r| made.group[r] == group)
-            .collect();
-        let part = how.fit_part(&pooled.model, &data.select(&rows)).unwrap();
-        (vec![group.to_string()], part)
-    });
-    let joined = how.join(pooled.clone(), parts.collect()).unwrap();
-    assert_eq!(joined.model.pooled(), whole.model.pooled());
-    for (key, map) in whole.model.maps() {
-        let other = &joined.model.maps()[key];
-        assert_eq!(map.own, other.own);
-        assert!(
-            (map.weight - other.weight).abs() < 0.1,
-            "{} {}",
-            map.weight,
-            other.weight
-        );
+    let sizes: Vec<usize> = (0..30).map(|g| if g % 7 == 3 { 20 } else { 120 }).collect();
+    let made = made(&sizes, &factors, 8);
+    let (data, how) = (made.data(), ts());
+    let key = |row: usize| {
+        vec![
+            (made.group[row] % 4).to_string(),
+            made.group[row].to_string(),
+        ]
+    };
+    let fold_of: Vec<u32> = (0..data.rows())
+        .map(|row| (row * row % 7 % 5) as u32)
+        .collect();
+    let folds = Folds::assigned(fold_of.clone(), 5).unwrap();
+    let groups = RowGroups::new(data.rows(), key);
+    let whole = how.fit_with(&data, &groups, &folds, &Unwatched).unwrap();
+
+    let fit = |rows: &[usize]| how.method.fit(&data.select(rows)).unwrap();
+    let roots = (0..5).map(|fold| fit(&folds.kept(fold)).model).collect();
+    let mut tree = GroupTree::new(how.clone(), how.method.fit(&data).unwrap(), roots).unwrap();
+    for level in 1..=2 {
+        let mut members: BTreeMap<Vec<String>, Vec<usize>> = BTreeMap::new();
+        for row in 0..data.rows() {
+            members
+                .entry(key(row)[..level].to_vec())
+                .or_default()
+                .push(row);
+        }
+        let parts = members.into_iter().map(|(key, rows)| {
+            let own = rows.iter().map(|&row| fold_of[row]).collect();
+            let own = Folds::assigned(own, 5).unwrap();
+            let parent = tree.parent(&key).unwrap();
+            let part = how.fit_part(&parent, &data.select(&rows), &own).unwrap();
+            (key, part)
+        });
+        let parts = parts.collect();
+        tree.add_level(parts).unwrap();
     }
-    assert!((joined.report.nll_after - whole.report.nll_after).abs() < 0.01);
-    assert!(joined.report.nll_after < joined.report.nll_pooled - 0.01);
+    assert_eq!(tree.finish().unwrap(), whole);
+    let report = &whole.report;
+    assert!(report.nll_after < report.nll_pooled - 0.01);
+    let small = report.groups.iter().find(|g| g.key == ["3", "3"]).unwrap();
+    assert_eq!(small.fallback, Some(vec!["3".to_owned()]));
+}
+
+#[test]
+fn keys_have_as_many_values_as_there_are_columns() {
+    let data = made(&[100], &[1.0], 6);
+    for wrong in [
+        RowGroups::new(100, |_| Vec::new()),
+        RowGroups::new(100, |row| vec!["a".to_owned(); 1 + row % 2]),
+    ] {
+        let refused = ts().fit(&data.data(), &wrong, &Unwatched).unwrap_err();
+        assert!(matches!(
+            refused,
+            Error::InvalidArgument {
+                argument: "groups",
+                ..
+            }
+        ));
+    }
+    assert!(Folds::assigned(vec![0, 5], 5).is_err());
+    let one = Folds::assigned(vec![0; 100], 5).unwrap();
+    let groups = RowGroups::new(100, |_| vec!["a".to_owned()]);
+    assert!(
+        ts().fit_with(&data.data(), &groups, &one, &Unwatched)
+            .is_err()
+    );
 }

@@ -223,6 +223,23 @@ class Calibrator:
         self._columns = columns
         return self
 
+    def _fit_divided(
+        self: Self, ask: Callable[[str], list[tuple[int, bytes]]], classes: NDArray[Any] | None = None
+    ) -> Self:
+        """Learns from rows that are divided over many places: `ask` has `_native.answer` answer a question in each, and
+        returns the number of each place with its answer."""
+        named = classes is not None and not np.array_equal(classes, np.arange(len(classes)))
+        model = _native.fit_divided(
+            self._method(),
+            ask,
+            self.kind,
+            _arrow.texts(classes) if named else None,
+            None if classes is None else _class_type(classes),
+        )
+        self._take(model, classes)
+        self._columns = None
+        return self
+
     # What `__init__` stores beside the method's own settings.
     kind: Kind
     # The names of the columns of the data frame that it was fitted to.

@@ -182,7 +182,7 @@ def fit_groups(
     method: MethodKey | Calibrator = "auto",
     group_method: MethodKey | Calibrator = "ts",
     min_rows: int = MIN_ROWS,
-    folds: int = FOLDS,
+    folds: Any = FOLDS,
     seed: int = SEED,
     kind: Kind = "logits",
     sample_weight: Any = None,
@@ -208,10 +208,10 @@ def fit_groups(
         The method for the rows of a group.
     min_rows : int
         Groups of fewer rows use the model of the next coarser group, or of all rows.
-    folds : int
-        The number of folds by which m is chosen.
+    folds : int or array of shape (n,)
+        The number of folds by which m is chosen, or the fold of each row, counted from 0.
     seed : int
-        The seed of the folds.
+        The seed of the folds if their number is given.
     kind : {"logits", "log-probs", "probs"}
         What the scores are.
 
@@ -223,6 +223,7 @@ def fit_groups(
     indices, names = read_labels(labels, array.shape[1], columns, classes)
     named = not np.array_equal(names, np.arange(array.shape[1]))
     wanted, keys = read_groups(groups, by)
+    fold_of = None if np.ndim(folds) == 0 else np.asarray(folds).astype(np.uint32)
     native = _native.fit_groups(
         _method(method, kind)._method(),
         _method(group_method, kind)._method(),
@@ -233,9 +234,10 @@ def fit_groups(
         wanted,
         keys,
         min_rows,
-        folds,
+        folds if fold_of is None else int(fold_of.max(initial=0)) + 1,
         seed,
         [str(name) for name in names.tolist()] if named else None,
         _class_type(names),
+        fold_of,
     )
     return GroupedModel(native)

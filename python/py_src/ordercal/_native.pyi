@@ -7,11 +7,13 @@ from numpy.typing import NDArray
 __all__ = [
     "ArrowBatch",
     "ArrowStream",
+    "GroupTree",
     "Groups",
     "Model",
     "Sets",
     "State",
     "__version__",
+    "answer",
     "apply_arrow",
     "brief",
     "compare",
@@ -22,9 +24,9 @@ __all__ = [
     "estimate",
     "evaluate",
     "fit",
+    "fit_divided",
     "fit_group",
     "fit_groups",
-    "join_groups",
     "keep_order",
     "keys",
     "match_class_names",
@@ -101,24 +103,37 @@ def fit_groups(
     seed: int,
     class_names: list[str] | None = None,
     class_type: str | None = None,
+    fold_of: NDArray[uint32] | None = None,
 ) -> Groups: ...
 def fit_group(
-    pooled: Model,
+    roots: list[Model],
+    above: list[list[tuple[float, Model] | None]],
     group_method: str,
     scores: NDArray[Any],
     kind_name: str,
     labels: NDArray[int64],
     weights: NDArray[float64] | None,
-    folds: int,
-    seed: int,
-) -> tuple[int, float, float, list[float], bytes | None]: ...
-def join_groups(
-    pooled: Model,
-    group_method: str,
-    by: list[str],
+    folds: NDArray[uint32],
     min_rows: int,
-    parts: list[tuple[list[str], tuple[int, float, float, list[float], bytes | None]]],
-) -> Groups: ...
+) -> tuple[tuple[int, float], tuple[float, float], list[float], list[int], list[bytes | None]]: ...
+def fit_divided(
+    method: str,
+    ask: Callable[[str], list[tuple[int, bytes]]],
+    kind_name: str,
+    class_names: list[str] | None = None,
+    class_type: str | None = None,
+) -> Model: ...
+def answer(
+    question: str,
+    part: int,
+    table: Any,
+    count: int,
+    columns: list[str],
+    source: str,
+    label: str,
+    weight: str | None = None,
+    classes: list[str] | None = None,
+) -> bytes: ...
 def metrics() -> list[tuple[str, bool]]: ...
 def top_label_metrics() -> list[str]: ...
 def evaluate(
@@ -184,6 +199,19 @@ class ArrowStream:
     def __arrow_c_schema__(self) -> Any: ...
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
 
+@final
+class GroupTree:
+    def __new__(cls, roots: list[Model], group_method: str, by: list[str], min_rows: int) -> GroupTree: ...
+    def add_level(
+        self,
+        parts: list[
+            tuple[
+                list[str],
+                tuple[tuple[int, float], tuple[float, float], list[float], list[int], list[bytes | None]],
+            ]
+        ],
+    ) -> list[tuple[list[str], list[tuple[float, Model] | None]]]: ...
+    def finish(self) -> Groups: ...
 @final
 class Groups:
     @property

@@ -21,7 +21,7 @@ from pyspark.sql.types import BinaryType, IntegralType, StringType, StructField,
 from pyspark.taskcontext import TaskContext
 
 from . import _native
-from ._arrow import score_columns
+from ._arrow import score_columns, texts
 from ._calibrator import Calibrator, calibrator
 from ._errors import OrdercalError
 from ._groups import FOLDS, MIN_ROWS, SEED, GroupedModel, group_text
@@ -69,20 +69,24 @@ def _located(partition: int, error: Exception) -> OrdercalError:
 
 
 class _Shared:
-    """A model that travels once to each executor, or inside the function where there is no broadcast."""
+    """Models that travel once to each executor, or inside the function where there is no broadcast."""
 
-    def __init__(self, df: DataFrame, model: Calibrator | GroupedModel) -> None:
-        self._model: Calibrator | GroupedModel | None = None
+    def __init__(self, df: DataFrame, value: Any) -> None:
+        self._value = None
         self._broadcast = None
-        session = df.sparkSession
-        if hasattr(session, "_jsparkSession"):
-            self._broadcast = session.sparkContext.broadcast(model)
+        if _is_classic(df):
+            self._broadcast = df.sparkSession.sparkContext.broadcast(value)
         else:
-            self._model = model
+            self._value = value
 
     def get(self) -> Any:
-        """The model, where it is used."""
-        return self._model if self._broadcast is None else self._broadcast.value
+        """The models, where they are used."""
+        return self._value if self._broadcast is None else self._broadcast.value
+
+
+def _is_classic(df: DataFrame) -> bool:
+    """Whether a data frame is of a classic session, not of Spark Connect."""
+    return hasattr(df.sparkSession, "_jsparkSession")
 
 
 # -- apply ---------------------------------------------------------------------------------------------------
@@ -143,6 +147,20 @@ def apply(
 
 
 # -- evaluate ------------------------------------------------------------------------------------------------
+
+
+def _known(df: DataFrame, *names: str | None) -> None:
+    for name in names:
+        if name is not None and name not in df.columns:
+            raise OrdercalError(f"there is no column `{name}`; the columns are {', '.join(df.columns)}")
+
+
+def _wide(df: DataFrame, columns: list[str]) -> list[str]:
+    """The columns of the scores, patterns resolved."""
+    found = [c for p in columns for c in df.columns if c == p or (p.endswith("*") and c.startswith(p[:-1]))]
+    if not found:
+        _known(df, columns[0])
+    return found
 
 
 def _class_count(df: DataFrame, scores: list[str], classes: Any) -> int:
@@ -226,9 +244,8 @@ def _states(
     form: tuple[int, int, bool],
 ) -> DataFrame:
     """A data frame of few rows: the values of a group, and the bytes of a state."""
+    _known(df, *groups)
     for name in groups:
-        if name not in df.columns:
-            raise OrdercalError(f"there is no column `{name}`; the columns are {', '.join(df.columns)}")
         if not isinstance(df.schema[name].dataType, (IntegralType, StringType)):
             # Dates, times and the like are told apart by what they look like.
             df = df.withColumn(name, F.col(name).cast("string"))
@@ -265,7 +282,7 @@ def _states(
 
     states = df.mapInArrow(count, schema)
     # How many partitions there are only a classic session can tell; elsewhere one round of merging has to do.
-    parts = df.rdd.getNumPartitions() if hasattr(df.sparkSession, "_jsparkSession") else FAN_IN * 2
+    parts = df.rdd.getNumPartitions() if _is_classic(df) else FAN_IN * 2
     while parts > FAN_IN:
         parts = -(-parts // FAN_IN)
         # By a shuffle: without one, Spark would give the work before it to as few tasks.
@@ -276,6 +293,11 @@ def _states(
 # -- fit -----------------------------------------------------------------------------------------------------
 
 _HASH, _WEIGHT = "__ordercal_hash", "__ordercal_weight"
+
+
+def _hash(seed: int, ids: list[str]) -> Any:
+    """A number that depends on the row alone, not on the partition it is in."""
+    return F.xxhash64(F.lit(seed), *map(F.col, ids))
 
 
 def _budget(counts: dict[Any, int], max_rows: int) -> dict[Any, float]:
@@ -299,14 +321,10 @@ def _collect(
     seed: int,
 ) -> tuple[pa.Table, str | None]:
     """At most about `max_rows` rows with their weights, whichever partitions they are in; and what was done, in words."""
-    wide = [c for p in columns for c in df.columns if c == p or (p.endswith("*") and c.startswith(p[:-1]))]
-    if not wide:
-        raise OrdercalError(f"there is no column `{columns[0]}`; the columns are {', '.join(df.columns)}")
+    wide = _wide(df, columns)
     ids = score_columns(id) or [*wide, labels]
     weight = F.col(weights).cast("double") if weights else F.lit(1.0)
-    rows = df.select(
-        *wide, labels, weight.alias(_WEIGHT), F.xxhash64(F.lit(seed), *map(F.col, ids)).alias(_HASH)
-    )
+    rows = df.select(*wide, labels, weight.alias(_WEIGHT), _hash(seed, ids).alias(_HASH))
     counts = {row[0]: row[1] for row in df.groupBy(labels).count().collect()}
     total = sum(counts.values())
     if total == 0:
@@ -329,9 +347,17 @@ def _collect(
             f"fitted to a sample of {len(table)} of {total} rows, drawn by a hash of {', '.join(ids)} and stratified by "
             f"class, with the matching weights; max_rows={total} takes all"
         )
-    # In the order of their hashes, which is the same for every partitioning.
-    order = np.argsort(table[_HASH].to_numpy(), kind="stable")
-    return table.take(pa.array(order)), said
+    return _in_order(table), said
+
+
+def _in_order(table: pa.Table) -> pa.Table:
+    """The rows in the order of their hashes, which is the same for every partitioning."""
+    return table.take(pa.array(np.argsort(table[_HASH].to_numpy(), kind="stable")))
+
+
+def _folds(table: pa.Table, folds: int) -> np.ndarray[Any, Any]:
+    hashes: np.ndarray[Any, Any] = table[_HASH].to_numpy()
+    return (hashes % folds).astype(np.uint32)
 
 
 def _matrix(table: pa.Table, columns: list[str]) -> np.ndarray[Any, Any]:
@@ -365,12 +391,17 @@ def fit(
     id: str | Iterable[str] | None = None,
     max_rows: int = MAX_ROWS,
     seed: int = SEED,
+    exact: bool = False,
 ) -> Calibrator:
     """Fits a calibrator to a data frame.
 
     Up to `max_rows` rows are collected. Of more, a sample is: a row is in it if a hash of its `id` is small enough, whichever
     partition it is in; rare classes are taken whole, and rows are weighted by how many each stands for. The order of the
     rows is that of the hashes, so the result does not depend on the partitions. `report_.notes` says what was done.
+
+    With `exact=True`, `ts`, `svs` and `diag` are fitted to all rows where they are, by sums of losses and gradients for each
+    partition: the same fit as that of all rows on one machine, in the order of the partitions. Each step is a job; the rows
+    are cached meanwhile.
 
     Parameters
     ----------
@@ -386,6 +417,8 @@ def fit(
         The most rows that are collected, about.
     seed : int
         The seed of the hash.
+    exact : bool
+        Whether to fit to all rows, however many they are; then `id`, `max_rows` and `seed` do not matter.
 
     Returns
     -------
@@ -393,6 +426,8 @@ def fit(
     """
     found = calibrator(method, kind=kind) if isinstance(method, str) else method
     columns = score_columns(scores)
+    if exact:
+        return _fit_all(df, found, columns, labels, weights, kind, classes)
     table, said = _collect(df, columns, labels, weights, id, max_rows, seed)
     matrix, truth, row_weights = _rows(table, labels)
     found.fit(matrix, truth, row_weights, classes=classes)
@@ -400,6 +435,49 @@ def fit(
         warnings.warn(said, UserWarning, stacklevel=2)
         found.report_.notes.append(said)
     return found
+
+
+_ANSWER = pa.schema([("part", pa.int64()), ("sums", pa.binary())])
+
+
+def _fit_all(
+    df: DataFrame,
+    method: Calibrator,
+    columns: list[str],
+    labels: str,
+    weights: str | None,
+    kind: Kind,
+    classes: Any,
+) -> Calibrator:
+    wide = _wide(df, columns)
+    _known(df, labels, weights)
+    rows = df.select(*wide, labels, *([weights] if weights else []))
+    if classes is None and isinstance(df.schema[labels].dataType, StringType):
+        # As for arrays: names of classes that nobody lists stand in sorted order.
+        classes = sorted(row[0] for row in rows.select(labels).distinct().collect())
+    count = _class_count(rows, wide, classes)
+    names = texts(classes)
+
+    def ask(question: str) -> list[tuple[int, bytes]]:
+        def add_up(batches: Batches) -> Batches:
+            partition = _partition()
+            stream = _stream(batches)
+            if stream is None:
+                return
+            try:
+                sums = _native.answer(question, partition, stream, count, wide, kind, labels, weights, names)
+            except (OrdercalError, pa.ArrowException, OSError) as error:
+                raise _located(partition, error) from None
+            yield pa.RecordBatch.from_pylist([{"part": partition, "sums": sums}], schema=_ANSWER)
+
+        answers = rows.mapInArrow(add_up, from_arrow_schema(_ANSWER)).collect()
+        return [(row["part"], bytes(row["sums"])) for row in answers]
+
+    rows.persist()
+    try:
+        return method._fit_divided(ask, None if classes is None else np.asarray(classes))
+    finally:
+        rows.unpersist()
 
 
 def fit_groups(
@@ -421,15 +499,19 @@ def fit_groups(
 ) -> GroupedModel:
     """Fits a calibrator for all rows, as `fit` does, and one for each group where its rows are, by `applyInArrow`.
 
-    A group's map reads what the model of all rows makes of the scores, and gets the weight n/(n + m) for n rows, with m
-    chosen on held-out rows of all groups together. Groups of fewer than `min_rows` use the model of all rows.
+    A group's map reads what the model of all rows, or of the next coarser group, makes of the scores, and gets the weight
+    n/(n + m) for n rows, with m chosen on held-out rows of all groups of a level together. Groups of fewer than `min_rows` use
+    the model of the next coarser group, or of all rows.
+
+    The fold of a row is a hash of its `id`. The result is that of `ordercal.fit_groups` with these `folds`, on the rows in
+    the order of the hashes, if there are at most `max_rows`. The rows of a group must fit into the memory of one task.
 
     Parameters
     ----------
     df, method, scores, labels, weights, kind, classes, id, max_rows
         As in `fit`, for the model of all rows.
     by : str or list of str
-        The columns whose values are the groups.
+        The columns whose values are the groups, from the coarsest on.
     group_method, min_rows, folds, seed
         As in `ordercal.fit_groups`.
 
@@ -439,52 +521,106 @@ def fit_groups(
         `groups_table` shows it as a data frame.
     """
     groups, columns = score_columns(by), score_columns(scores)
-    pooled = fit(
-        df, method, scores, labels, weights, kind=kind, classes=classes, id=id, max_rows=max_rows, seed=seed
-    )
-    shared = _Shared(df, pooled)
+    _known(df, *groups, labels, weights)
+    if not groups:
+        raise OrdercalError("there are no groups: by must name at least one column")
+    wide = _wide(df, columns)
+    table, said = _collect(df, wide, labels, weights, id, max_rows, seed)
+    roots = _roots(table, said, method, labels, kind, classes, folds)
     small = calibrator(group_method, kind=kind) if isinstance(group_method, str) else group_method
     how = small._method()
-    wide = [c for p in columns for c in df.columns if c == p or (p.endswith("*") and c.startswith(p[:-1]))]
+    tree = _native.GroupTree([root._fitted() for root in roots], how, groups, min_rows)
+    hashed = _hash(seed, score_columns(id) or [*wide, labels]).alias(_HASH)
+    selected = df.select(*groups, *wide, labels, *([weights] if weights else []), hashed)
+    maps: dict[tuple[str, ...], Any] = {}
+    for level in range(1, len(groups) + 1):
+        shared = _Shared(df, (roots, maps))
+        task = _group_task(shared, how, wide, labels, weights, kind, min_rows, folds)
+        parts = selected.groupBy(*groups[:level]).applyInArrow(task, from_arrow_schema(_PART)).collect()
+        found = [
+            (
+                list(part["key"]),
+                (
+                    (part["rows"], part["weight"]),
+                    (part["nll_before"], part["separate"]),
+                    list(part["totals"]),
+                    list(part["kept"]),
+                    [None if own is None else bytes(own) for own in part["own"]],
+                ),
+            )
+            for part in parts
+        ]
+        maps = {tuple(key): own for key, own in tree.add_level(found)}
+    return GroupedModel(tree.finish())
 
-    def one(key: tuple[Any, ...], table: pa.Table) -> pa.Table:
+
+def _roots(
+    table: pa.Table,
+    said: str | None,
+    method: MethodKey | Calibrator,
+    labels: str,
+    kind: Kind,
+    classes: Any,
+    folds: int,
+) -> list[Calibrator]:
+    """The models of all rows that were fitted without each fold, and the one fitted to every row."""
+    fold_of = _folds(table, folds)
+    matrix, truth, weights = _rows(table, labels)
+    how = calibrator(method, kind=kind) if isinstance(method, str) else method
+    pooled = type(how)(**how.get_params()).fit(matrix, truth, weights, classes=classes)
+    if said is not None:
+        warnings.warn(said, UserWarning, stacklevel=3)
+        pooled.report_.notes.append(said)
+    roots = []
+    for fold in range(folds):
+        kept = fold_of != fold
+        if not kept.any():
+            raise OrdercalError("all rows are in one fold: name columns that tell rows apart with id=[…]")
+        with warnings.catch_warnings():
+            # What there is to say of the rows was said of all of them.
+            warnings.simplefilter("ignore")
+            root = type(how)(**how.get_params())
+            part = None if weights is None else weights[kept]
+            roots.append(root.fit(matrix[kept], truth[kept], part, classes=pooled.classes_))
+    return [*roots, pooled]
+
+
+def _group_task(
+    shared: _Shared,
+    how: str,
+    wide: list[str],
+    labels: str,
+    weights: str | None,
+    kind: Kind,
+    min_rows: int,
+    folds: int,
+) -> Any:
+    """A function that fits the maps of one group."""
+
+    def fit_one(group: tuple[Any, ...], table: pa.Table) -> pa.Table:
         _partition()
-        key = tuple(part.as_py() for part in key)
-        if any(part is None for part in key):
-            raise OrdercalError(f"the group {key} has a missing value: fill it in, or leave its rows out")
-        row: dict[str, Any] = {"key": [group_text(part) for part in key], "rows": len(table), "weight": 0.0}
-        if len(table) >= max(min_rows, folds):
-            row.update(_fit_one(shared.get(), how, table, key))
+        values = tuple(part.as_py() for part in group)
+        if any(part is None for part in values):
+            raise OrdercalError(f"the group {values} has a missing value: fill it in, or leave its rows out")
+        key = tuple(group_text(part) for part in values)
+        roots, maps = shared.get()
+        above = [maps[key[:length]] for length in range(1, len(key)) if key[:length] in maps]
+        table = _in_order(table)
+        matrix = _matrix(table, wide)
+        indices, _ = read_labels(table[labels].to_pylist(), matrix.shape[1], None, roots[-1].classes_)
+        row_weights = None if weights is None else table[weights].to_numpy().astype(np.float64)
+        fold_of = _folds(table, folds)
+        models = [root._fitted() for root in roots]
+        try:
+            (rows, weight), (nll_before, separate), *rest = _native.fit_group(
+                models, above, how, matrix, kind, indices, row_weights, fold_of, min_rows
+            )
+        except OrdercalError as error:
+            raise OrdercalError(f"group {values}: {error}") from None
+        row = dict(zip(_PART.names, (list(key), rows, weight, nll_before, separate, *rest), strict=True))
         return pa.Table.from_pylist([row], schema=_PART)
 
-    def _fit_one(model: Calibrator, how: str, table: pa.Table, key: tuple[Any, ...]) -> dict[str, Any]:
-        matrix = _matrix(table, wide)
-        indices, _ = read_labels(table[labels].to_pylist(), matrix.shape[1], None, model.classes_)
-        row_weights = None if weights is None else table[weights].to_numpy().astype(np.float64)
-        try:
-            part = _native.fit_group(model._fitted(), how, matrix, kind, indices, row_weights, folds, seed)
-        except OrdercalError as error:
-            raise OrdercalError(f"group {key}: {error}") from None
-        return dict(zip(_PART.names[1:], part, strict=True))
-
-    selected = df.select(*groups, *wide, labels, *([weights] if weights else []))
-    parts = selected.groupBy(*groups).applyInArrow(one, from_arrow_schema(_PART)).collect()
-    few: list[Any] = []
-    fitted: list[tuple[list[str], tuple[int, float, float, list[float], bytes | None]]] = []
-    for part in parts:
-        values = (part["rows"], part["weight"], part["nll_before"], part["totals"], part["own"])
-        if part["own"] is None:
-            few.append(part)
-        else:
-            fitted.append((list(part["key"]), (*values[:4], bytes(part["own"]))))
-    native = _native.join_groups(pooled._fitted(), how, groups, min_rows, fitted)
-    found = GroupedModel(native)
-    found.report_.groups += [
-        {"key": list(part["key"]), "rows": part["rows"], "weight": 0.0, "fallback": [],
-         "nll_before": None, "nll_parent": None, "nll_after": None}
-        for part in sorted(few, key=lambda part: list(part["key"]))
-    ]
-    return found
+    return fit_one
 
 
 #: What a group's task gives back.
@@ -494,8 +630,10 @@ _PART = pa.schema(
         ("rows", pa.int64()),
         ("weight", pa.float64()),
         ("nll_before", pa.float64()),
+        ("separate", pa.float64()),
         ("totals", pa.list_(pa.float64())),
-        ("own", pa.binary()),
+        ("kept", pa.list_(pa.int64())),
+        ("own", pa.list_(pa.binary())),
     ]
 )
 
@@ -513,18 +651,23 @@ def groups_table(session: Any, model: GroupedModel) -> DataFrame:
     Returns
     -------
     pyspark.sql.DataFrame
-        A row for each group: the values of its columns as text, `rows`, `weight` of its own map, `nll_before`,
+        A row for each group of each level: the values of its columns as text (null for columns of finer levels), `rows`, `weight` of its own map, `nll_before`,
         `nll_parent`, `nll_after`, a `note`, and `model`, the bytes of the model file that its rows are calibrated by.
     """
     rows = []
     for group in model.report_.groups:
         fallback = group["fallback"]
-        note = "its own map, mixed with that of all rows" if fallback is None else "too few rows: the model of all rows"
-        if fallback is not None and group["nll_after"] is not None:
-            note = "no map of its own helped: the model of all rows"
+        above = group["key"][:-1] if fallback is None else fallback
+        parent = f"that of {', '.join(above)}" if above else "that of all rows"
+        if fallback is None:
+            note = f"its own map, mixed with {parent}"
+        elif model.report_.shrinkage[len(group["key"]) - 1] is not None:
+            note = f"too few rows: {parent}"
+        else:
+            note = f"no group of this level is helped by its own map: {parent}"
         rows.append(
             {
-                **dict(zip(model.by, group["key"], strict=True)),
+                **dict(zip(model.by, group["key"], strict=False)),
                 **{name: group[name] for name in ("rows", "weight", "nll_before", "nll_parent", "nll_after")},
                 "note": note,
                 "model": model._native.model(group["key"]).to_bytes(),

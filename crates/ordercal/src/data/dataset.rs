@@ -8,6 +8,7 @@ use super::fingerprint::Fingerprint;
 use super::folds::Folds;
 use super::scores::{NORMALISATION_TOLERANCE, Scores};
 use crate::error::{Error, Result};
+use crate::math::sum::Compensated;
 use crate::words::count;
 
 /// Scores with labels and, optionally, row weights and groups of rows that belong together.
@@ -234,9 +235,15 @@ impl<'a> Dataset<'a> {
 
     /// The sum of the weights; N without weights.
     pub fn total_weight(&self) -> f64 {
-        self.weights
-            .as_ref()
-            .map_or(self.rows() as f64, |w| w.iter().sum())
+        self.sum_of_weights().value()
+    }
+
+    /// The same with its rounding error.
+    pub(crate) fn sum_of_weights(&self) -> Compensated {
+        match &self.weights {
+            Some(weights) => weights.iter().copied().collect(),
+            None => [self.rows() as f64].into_iter().collect(),
+        }
     }
 
     /// A hash of scores and labels, whatever the order of the rows.

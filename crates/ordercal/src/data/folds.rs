@@ -95,6 +95,32 @@ impl Folds {
         Ok(Self { count, fold_of })
     }
 
+    /// Folds that were assigned in another way.
+    ///
+    /// # Parameters
+    /// - `fold_of`: the fold of each row, from 0 to `count` − 1. A fold may have no rows.
+    /// - `count`: the number of folds, at least 2.
+    ///
+    /// # Errors
+    /// [`Error::InvalidParameter`] if there are fewer than 2 folds, or a fold is out of range.
+    pub fn assigned(fold_of: Vec<u32>, count: usize) -> Result<Self> {
+        if count < 2 {
+            return Err(Error::invalid("folds", count, "at least 2"));
+        }
+        match fold_of.iter().find(|&&fold| fold as usize >= count) {
+            Some(&fold) => Err(Error::invalid("fold", fold, "0 to the number of folds - 1")),
+            None => Ok(Self { count, fold_of }),
+        }
+    }
+
+    /// The folds of the given rows.
+    pub(crate) fn select(&self, rows: &[usize]) -> Self {
+        Self {
+            count: self.count,
+            fold_of: rows.iter().map(|&row| self.fold_of[row]).collect(),
+        }
+    }
+
     /// The number of folds in the paper: 5, or 3 from 1000 classes on, but at most half the rows and at least 2.
     pub fn usual(rows: usize, classes: usize) -> usize {
         let count = if classes >= 1000 { 3 } else { 5 };

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::rows::FitRows;
 use crate::data::Dataset;
 use crate::error::Result;
 use crate::models::{Model, UncalibratedModel, apply};
@@ -103,6 +104,11 @@ pub(crate) trait Describe:
     /// Whether it reads scores as logarithms of probabilities, so that a probability of zero needs a floor
     /// ([`zeros`](super::zeros)).
     const READS_LOGARITHMS: bool = false;
+
+    /// The method as one that can be fitted by sums over the rows, if it can.
+    fn by_sums(&self) -> Option<&dyn FitRows> {
+        None
+    }
 
     /// The candidates of a hyperparameter search; only the method itself if there is nothing to choose.
     fn space(&self, _classes: usize) -> Vec<Self> {

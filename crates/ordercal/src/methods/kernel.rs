@@ -76,7 +76,7 @@ impl Calibrator for Kernel {
         let outcome = self.optimizer.minimize(
             &mut params,
             NOISE,
-            &mut |point, gradient| objective.evaluate(point, gradient),
+            &mut |point, gradient| Ok(objective.evaluate(point, gradient)),
             &mut |step: &Step<'_>| {
                 report_progress(watch, step.iteration, most, step.value).map(|()| None)
             },

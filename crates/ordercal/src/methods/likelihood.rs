@@ -29,23 +29,29 @@ impl<'a> Likelihood<'a> {
         }
     }
 
-    /// The mean NLL at β with its first two derivatives in β.
-    pub(crate) fn at(&self, beta: f64) -> Local {
+    /// The weighted sums of the NLL at β and of its first two derivatives in β.
+    pub(crate) fn sums(&self, beta: f64) -> [f64; 3] {
         let parts = match &self.tiles {
             Some(tiles) => tiles.sums(beta as f32),
             None => long_rows(self.data, beta),
         };
-        let total = self.data.total_weight();
-        let mut mean = [0.0; 3];
+        let mut all = [0.0; 3];
         for sums in parts {
-            for (mean, sum) in mean.iter_mut().zip(sums) {
-                *mean += sum / total;
+            for (all, sum) in all.iter_mut().zip(sums) {
+                *all += sum;
             }
         }
+        all
+    }
+
+    /// The mean NLL at β with its first two derivatives in β.
+    pub(crate) fn at(&self, beta: f64) -> Local {
+        let total = self.data.total_weight();
+        let [value, slope, curvature] = self.sums(beta).map(|sum| sum / total);
         Local {
-            value: mean[0],
-            slope: mean[1],
-            curvature: mean[2],
+            value,
+            slope,
+            curvature,
         }
     }
 }
@@ -291,6 +297,16 @@ pub(crate) fn row_nll(
 /// The spread of the scores: the median, over the rows of positive weight that are not constant, of the largest score minus
 /// the mean of the unmasked ones; 0 if all rows are constant. The median is robust against outliers.
 pub(crate) fn spread(data: &Dataset<'_>) -> f64 {
+    let mut spreads = row_spreads_of(data);
+    if spreads.is_empty() {
+        return 0.0;
+    }
+    let middle = spreads.len() / 2;
+    *spreads.select_nth_unstable_by(middle, f64::total_cmp).1
+}
+
+/// The spreads of the rows of positive weight that are not constant.
+pub(crate) fn row_spreads_of(data: &Dataset<'_>) -> Vec<f64> {
     let classes = data.classes();
     let mut spreads: Vec<f64> = vec![0.0; data.rows()];
     let scores = data.scores().as_slice();
@@ -307,11 +323,7 @@ pub(crate) fn spread(data: &Dataset<'_>) -> f64 {
         row += 1;
         spread > 0.0 && data.weight(row - 1) > 0.0
     });
-    if spreads.is_empty() {
-        return 0.0;
-    }
-    let middle = spreads.len() / 2;
-    *spreads.select_nth_unstable_by(middle, f64::total_cmp).1
+    spreads
 }
 
 vectorized! {

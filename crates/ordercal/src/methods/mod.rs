@@ -5,12 +5,14 @@
 pub(crate) mod binary;
 mod calibrator;
 mod check;
+pub mod divided;
 pub(crate) mod kernel;
 pub(crate) mod likelihood;
 mod linear;
 pub(crate) mod networks;
 mod points;
 mod regression;
+pub(crate) mod rows;
 pub(crate) mod table;
 pub(crate) mod temperature;
 pub(crate) mod zeros;

@@ -1,8 +1,7 @@
 //! The fit of the inverse temperature β: the method `ts`, and the starting point of the other methods.
 
 use super::FitReport;
-use super::likelihood::{Likelihood, spread};
-use crate::data::Dataset;
+use super::rows::Rows;
 use crate::error::Result;
 use crate::optim::StopReason;
 use crate::optim::scalar::{self, Curvature, Local};
@@ -22,10 +21,10 @@ pub const SPREAD_BOUNDS: (f64, f64) = (1e-3, 1e2);
 const TOLERANCE: f64 = 1e-7;
 
 /// Fits β by maximum likelihood.
-pub(crate) fn fit_beta(data: &Dataset<'_>, watch: &dyn Watch) -> Result<(f64, FitReport)> {
-    let spread = spread(data);
-    let likelihood = Likelihood::new(data);
-    let before = likelihood.at(1.0);
+pub(crate) fn fit_beta(data: &dyn Rows, watch: &dyn Watch) -> Result<(f64, FitReport)> {
+    let spread = data.spread()?;
+    let likelihood = data.likelihood();
+    let before = likelihood(1.0)?;
     if spread == 0.0 {
         // All rows are constant: every temperature gives the uniform distribution.
         let report = FitReport {
@@ -46,14 +45,14 @@ pub(crate) fn fit_beta(data: &Dataset<'_>, watch: &dyn Watch) -> Result<(f64, Fi
     let high = (SPREAD_BOUNDS.1 / spread).min(f64::from(f32::MAX)).ln();
     let bounds = (low.min(0.0), high.max(0.0));
     let mut steps = 0;
-    let start = fit_sample(data).unwrap_or(0.0);
+    let start = fit_sample(data)?.unwrap_or(0.0);
     let minimum = scalar::minimize(bounds, start, TOLERANCE, Curvature::Exact, |log_beta| {
         let beta = log_beta.exp();
         // β = 1 has been evaluated already.
         let at = if log_beta == 0.0 {
             before
         } else {
-            likelihood.at(beta)
+            likelihood(beta)?
         };
         report_progress(watch, steps, steps + 1, at.value)?;
         steps += 1;
@@ -80,15 +79,15 @@ pub(crate) fn fit_beta(data: &Dataset<'_>, watch: &dyn Watch) -> Result<(f64, Fi
 const SAMPLE: usize = 2048;
 
 /// ln β fitted to a sample of the rows, if the data are much larger than the sample.
-fn fit_sample(data: &Dataset<'_>) -> Option<f64> {
+fn fit_sample(data: &dyn Rows) -> Result<Option<f64>> {
     if data.rows() < 4 * SAMPLE || data.rows() * data.classes() < 1 << 20 {
-        return None;
+        return Ok(None);
     }
     let stride = data.rows() / SAMPLE;
     let rows: Vec<usize> = (0..SAMPLE).map(|index| index * stride).collect();
-    if rows.iter().all(|&row| data.weight(row) == 0.0) {
-        return None;
-    }
-    let found = fit_beta(&data.select(&rows), &Unwatched);
-    found.ok().map(|(beta, _)| beta.ln())
+    let Some(sample) = data.sample(&rows)? else {
+        return Ok(None);
+    };
+    let (beta, _) = fit_beta(&sample, &Unwatched)?;
+    Ok(Some(beta.ln()))
 }

@@ -20,7 +20,7 @@
 use rayon::prelude::*;
 
 use super::Fitted;
-use super::likelihood::plain_nll;
+use super::rows::{Rows, nll_before};
 use super::temperature::fit_beta;
 use crate::data::{Dataset, ScoreKind, Scores};
 use crate::error::Result;
@@ -41,83 +41,92 @@ const LARGEST_SHARE: f64 = 0.1;
 /// From one share that is tried to the next.
 const RATIO: f64 = 0.5;
 
-/// The zeros of calibration data.
-pub(crate) struct Zeros {
-    /// Rows with a class at zero, and rows whose label was.
-    rows: usize,
-    labels: usize,
-    /// The map that they are read through, and its share s; `None` if they are read as they are.
-    floor: Option<(Model, f64)>,
+/// A learned floor.
+pub(crate) struct Floor {
+    model: Model,
+    zeros: Zeros,
+    share: f64,
 }
 
-impl Zeros {
-    /// Counts zeros and learns the floor; nothing for data without zeros.
-    pub(crate) fn learn(data: &Dataset<'_>) -> Result<Option<Self>> {
-        let (rows, labels, depth) = count(data);
-        if rows == 0 {
+/// The zeros of some rows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Zeros {
+    /// Rows that count and have a class at zero.
+    pub rows: usize,
+    /// Those whose label is at zero.
+    pub labels: usize,
+    /// How far the lowest score is below the top of its row.
+    pub depth: f32,
+}
+
+impl Floor {
+    /// Learns the floor; nothing for data without zeros.
+    pub(crate) fn learn(data: &dyn Rows) -> Result<Option<Self>> {
+        let zeros = data.zeros()?;
+        if zeros.rows == 0 {
             return Ok(None);
         }
         let total = data.total_weight();
         // Wide scores that a temperature brings into range are no zeros: nothing is lost by reading them as they are.
         let (beta, plain) = fit_beta(data, &Unwatched)?;
-        let as_they_are = total * plain.nll_after + beta * f64::from(depth);
-        let mut best: Option<(f64, f64, Model)> = None;
+        let as_they_are = total * plain.nll_after + beta * f64::from(zeros.depth);
+        let mut best: Option<(f64, f64)> = None;
         let mut share = LARGEST_SHARE;
         while best.is_none() || share > 0.5 / (total + 1.0) {
-            let model = with_share(data.classes(), share)?;
-            let (_, fit) = fit_beta(&read(&model, data)?, &Unwatched)?;
+            let (_, fit) = fit_beta(&*data.with_floor(share)?, &Unwatched)?;
             let value = total * fit.nll_after - share.ln();
-            if best.as_ref().is_none_or(|(least, ..)| value < *least) {
-                best = Some((value, share, model));
+            if best.is_none_or(|(least, _)| value < least) {
+                best = Some((value, share));
             }
             share *= RATIO;
         }
-        let (value, share, model) = best.expect("at least one share is tried");
-        let floor = (as_they_are > value).then_some((model, share));
-        // Of logits, what is not worth a floor is a wide score and no zero.
-        if floor.is_none() && data.scores().kind() == ScoreKind::Logits {
+        let (value, share) = best.expect("at least one share is tried");
+        if as_they_are <= value {
             return Ok(None);
         }
         Ok(Some(Self {
-            rows,
-            labels,
-            floor,
+            model: with_share(data.classes(), share)?,
+            zeros,
+            share,
         }))
     }
 
-    /// The data as methods read them; `None` if that is as they are.
-    pub(crate) fn read(&self, data: &Dataset<'_>) -> Result<Option<Dataset<'static>>> {
-        self.floor().map(|floor| read(floor, data)).transpose()
+    /// The data as methods read them.
+    pub(crate) fn read(&self, data: &Dataset<'_>) -> Result<Dataset<'static>> {
+        read(&self.model, data)
     }
 
-    /// The map that zeros are read through, if they are not read as they are.
-    pub(crate) fn floor(&self) -> Option<&Model> {
-        self.floor.as_ref().map(|(model, _)| model)
+    /// The share of the uniform distribution.
+    pub(crate) fn share(&self) -> f64 {
+        self.share
+    }
+
+    /// The map itself.
+    pub(crate) fn model(&self) -> &Model {
+        &self.model
     }
 
     /// What there is to say of the zeros.
-    pub(crate) fn note(&self, data: &Dataset<'_>) -> String {
-        let verb = if self.rows == 1 { "has" } else { "have" };
-        let how = match &self.floor {
-            Some((_, share)) => format!("zeros are read as {:.1e}", share / data.classes() as f64),
-            None => "these are likelier as they are than with a floor".to_owned(),
-        };
+    pub(crate) fn note(&self, data: &dyn Rows) -> String {
+        let verb = if self.zeros.rows == 1 { "has" } else { "have" };
         format!(
-            "{} of {} rows {verb} a class of probability 0, and in {} of them it was the right one: {how}",
-            self.rows,
+            "{} of {} rows {verb} a class of probability 0, and in {} of them it was the right one: zeros are read as {:.1e}",
+            self.zeros.rows,
             data.rows(),
-            self.labels,
+            self.zeros.labels,
+            self.share / data.classes() as f64
         )
     }
 
-    /// What a fit to the data as they are read came to, as a model of the data as they are.
-    pub(crate) fn before(&self, mut fitted: Fitted, data: &Dataset<'_>) -> Result<Fitted> {
-        if let Some(floor) = self.floor() {
-            fitted.model = ChainModel::new(floor.clone(), fitted.model)?.into();
-            fitted.report.nll_before = plain_nll(data);
-        }
-        fitted.report.notes.push(self.note(data));
-        Ok(fitted)
+    /// The floor with a model behind it that was fitted to what it gives.
+    pub(crate) fn before(self, then: Fitted, data: &dyn Rows) -> Result<Fitted> {
+        let mut report = then.report;
+        report.nll_before = nll_before(data)?;
+        report.notes.push(self.note(data));
+        Ok(Fitted {
+            model: ChainModel::new(self.model, then.model)?.into(),
+            report,
+        })
     }
 }
 
@@ -130,16 +139,22 @@ fn with_share(classes: usize, share: f64) -> Result<Model> {
     Ok(EtsModel::from_parts(parts)?.into())
 }
 
+/// Data with a floor.
+pub(crate) fn with_floor(data: &Dataset<'_>, share: f64) -> Result<Dataset<'static>> {
+    read(&with_share(data.classes(), share)?, data)
+}
+
 fn read(model: &Model, data: &Dataset<'_>) -> Result<Dataset<'static>> {
     let logs = model.apply::<f32>(data.scores(), ScoreKind::LogProbs)?;
     data.with_scores(Scores::new(ScoreKind::LogProbs, logs)?.into_owned())
 }
 
-/// Rows that count and have a class at zero, how many of their labels are, and how far the lowest is below the top.
-fn count(data: &Dataset<'_>) -> (usize, usize, f32) {
+/// Counts the zeros.
+pub(crate) fn count(data: &Dataset<'_>) -> Zeros {
     let depth = f64::from(SMALLEST).ln() + SLACK;
     let rows = data.scores().as_slice().par_chunks(data.classes());
-    rows.enumerate()
+    let (rows, labels, depth) = rows
+        .enumerate()
         .filter(|(row, _)| data.weight(*row) > 0.0)
         .map(|(row, scores)| {
             let top = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -152,7 +167,12 @@ fn count(data: &Dataset<'_>) -> (usize, usize, f32) {
             let below = (top - lowest).min(f32::MAX);
             (usize::from(any), usize::from(label), below)
         })
-        .reduce(|| (0, 0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1, a.2.max(b.2)))
+        .reduce(|| (0, 0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1, a.2.max(b.2)));
+    Zeros {
+        rows,
+        labels,
+        depth,
+    }
 }
 
 #[cfg(test)]
@@ -234,32 +254,6 @@ mod tests {
 
     #[test]
     fn data_without_zeros_are_read_as_they_are() {
-        assert!(Zeros::learn(&certain(-80.0)).unwrap().is_none());
-    }
-
-    #[test]
-    fn zeros_that_are_read_as_they_are_are_counted_too() {
-        // Far too sure, but by the same factor everywhere, so that a temperature reads zeros best.
-        let mut rng = Rng::new(8);
-        let (mut logs, mut labels) = (Array2::zeros((400, 2)), Vec::new());
-        for mut row in logs.outer_iter_mut() {
-            let below = 5.0 + 95.0 * rng.uniform();
-            row[0] = (-(-below).exp()).ln_1p() as f32;
-            row[1] = -below as f32;
-            let wrong = rng.uniform() < 1.0 / (1.0 + (0.03 * below).exp());
-            labels.push(u32::from(wrong));
-        }
-        let data = |kind| Dataset::new(Scores::new(kind, logs.view()).unwrap(), &labels).unwrap();
-        let notes = |data: &Dataset<'_>| {
-            let fitted = Method::from_key("ts").unwrap().fit(data).unwrap();
-            fitted.report.notes.join(" ")
-        };
-        let said = notes(&data(ScoreKind::LogProbs));
-        assert!(
-            said.contains("of 400 rows have a class of probability 0"),
-            "{said}"
-        );
-        assert!(said.contains("likelier as they are"), "{said}");
-        assert_eq!(notes(&data(ScoreKind::Logits)), "");
+        assert!(Floor::learn(&certain(-80.0)).unwrap().is_none());
     }
 }

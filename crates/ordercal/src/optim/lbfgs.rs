@@ -36,6 +36,9 @@ impl Default for Lbfgs {
     }
 }
 
+/// Returns the value at a point and writes the gradient there.
+pub(crate) type Objective<'a> = dyn FnMut(&[f64], &mut [f64]) -> Result<f64> + 'a;
+
 /// An accepted step.
 pub(crate) struct Step<'a> {
     pub iteration: usize,
@@ -87,7 +90,7 @@ impl Lbfgs {
         &self,
         point: &mut [f64],
         noise: f64,
-        evaluate: &mut dyn FnMut(&[f64], &mut [f64]) -> f64,
+        evaluate: &mut Objective<'_>,
         on_step: &mut dyn FnMut(&Step<'_>) -> Result<Option<StopReason>>,
     ) -> Result<Outcome> {
         let n = point.len();
@@ -101,7 +104,7 @@ impl Lbfgs {
         };
         let mut memory = Memory::new(self.history, n);
         let mut gradient = vec![0.0; n];
-        let mut value = (search.evaluate)(point, &mut gradient);
+        let mut value = (search.evaluate)(point, &mut gradient)?;
         search.evaluations += 1;
         let mut flat_steps = 0;
         let mut iterations = 0;
@@ -130,7 +133,7 @@ impl Lbfgs {
             } else {
                 1.0
             };
-            let Some(next) = search.run(first, value, slope, noise) else {
+            let Some(next) = search.run(first, value, slope, noise)? else {
                 if memory.is_empty() {
                     break StopReason::NoiseFloor;
                 }
@@ -174,7 +177,7 @@ struct LineSearch<'f> {
     point: Vec<f64>,
     gradient: Vec<f64>,
     evaluations: usize,
-    evaluate: &'f mut dyn FnMut(&[f64], &mut [f64]) -> f64,
+    evaluate: &'f mut Objective<'f>,
 }
 
 /// Step, value and slope at a point on the line.
@@ -186,13 +189,13 @@ struct At {
 }
 
 impl LineSearch<'_> {
-    fn at(&mut self, step: f64) -> At {
+    fn at(&mut self, step: f64) -> Result<At> {
         let (origin, direction) = (&self.origin, &self.direction);
         combine(&mut self.point, origin, direction, |o, d| o + step * d);
-        let value = (self.evaluate)(&self.point, &mut self.gradient);
+        let value = (self.evaluate)(&self.point, &mut self.gradient)?;
         self.evaluations += 1;
         let slope = dot(&self.gradient, &self.direction);
-        if value.is_finite() && slope.is_finite() {
+        Ok(if value.is_finite() && slope.is_finite() {
             At { step, value, slope }
         } else {
             At {
@@ -200,12 +203,12 @@ impl LineSearch<'_> {
                 value: f64::INFINITY,
                 slope: 0.0,
             }
-        }
+        })
     }
 
     /// Finds a step that satisfies the strong Wolfe conditions, and returns the value there. `point` and `gradient` are
     /// those of the step.
-    fn run(&mut self, first: f64, value: f64, slope: f64, noise: f64) -> Option<f64> {
+    fn run(&mut self, first: f64, value: f64, slope: f64, noise: f64) -> Result<Option<f64>> {
         let slack = noise * value.abs();
         let enough = |at: &At| at.value <= value + DECREASE * at.step * slope + slack;
         let flat = |at: &At| at.slope.abs() <= -CURVATURE * slope;
@@ -217,11 +220,11 @@ impl LineSearch<'_> {
         let mut step = first;
         let mut high = None;
         for _ in 0..MAX_LINE_EVALUATIONS {
-            let here = self.at(step);
+            let here = self.at(step)?;
             if !enough(&here) || (here.value > low.value + slack && low.step > 0.0) {
                 high = Some(here);
             } else if flat(&here) {
-                return Some(here.value);
+                return Ok(Some(here.value));
             } else if here.slope * (high.map_or(f64::INFINITY, |h: At| h.step) - low.step) >= 0.0 {
                 high = Some(low);
                 low = here;
@@ -232,7 +235,7 @@ impl LineSearch<'_> {
                 Some(high) => {
                     let next = between(&low, &high);
                     if (next - low.step).abs() <= 1e-15 * low.step.abs().max(1e-300) {
-                        return None;
+                        return Ok(None);
                     }
                     next
                 }
@@ -241,10 +244,10 @@ impl LineSearch<'_> {
         }
         // No step satisfies both conditions; one that decreases the value is still progress.
         if low.step > 0.0 && low.value < value {
-            let here = self.at(low.step);
-            return Some(here.value);
+            let here = self.at(low.step)?;
+            return Ok(Some(here.value));
         }
-        None
+        Ok(None)
     }
 }
 
@@ -355,7 +358,7 @@ mod tests {
         Ok(None)
     }
 
-    fn rosenbrock(x: &[f64], gradient: &mut [f64]) -> f64 {
+    fn rosenbrock(x: &[f64], gradient: &mut [f64]) -> Result<f64> {
         gradient.fill(0.0);
         let mut value = 0.0;
         for i in 0..x.len() - 1 {
@@ -364,7 +367,7 @@ mod tests {
             gradient[i] += -2.0 * a - 400.0 * b * x[i];
             gradient[i + 1] += 200.0 * b;
         }
-        value
+        Ok(value)
     }
 
     #[test]
@@ -388,11 +391,11 @@ mod tests {
         // −ln x + x: a step to x ≤ 0 has no value.
         let mut barrier = |x: &[f64], g: &mut [f64]| {
             g[0] = 1.0 - 1.0 / x[0];
-            if x[0] > 0.0 {
+            Ok(if x[0] > 0.0 {
                 x[0] - x[0].ln()
             } else {
                 f64::NAN
-            }
+            })
         };
         let mut x = [30.0];
         let found = Lbfgs::default()
@@ -415,7 +418,7 @@ mod tests {
             } else {
                 2.0 * x[0]
             };
-            1.0 + (x[0] * x[0] * 1e6).round() * 1e-6
+            Ok(1.0 + (x[0] * x[0] * 1e6).round() * 1e-6)
         };
         let mut x = [3.0];
         let found = Lbfgs::default()
@@ -442,5 +445,8 @@ mod tests {
         let mut cancel = |_: &Step<'_>| Err(Error::Cancelled);
         let result = Lbfgs::default().minimize(&mut x, 1e-16, &mut rosenbrock, &mut cancel);
         assert_eq!(result.unwrap_err(), Error::Cancelled);
+        let mut fails = |_: &[f64], _: &mut [f64]| Err(Error::NoRows);
+        let result = Lbfgs::default().minimize(&mut x, 1e-16, &mut fails, &mut go_on);
+        assert_eq!(result.unwrap_err(), Error::NoRows);
     }
 }

@@ -7,6 +7,7 @@ use crate::data::Dataset;
 use crate::error::Result;
 use crate::memory;
 use crate::methods::likelihood::spread;
+use crate::methods::rows::Rows;
 use crate::methods::temperature::SPREAD_BOUNDS;
 use crate::methods::{FitReport, Fitted};
 use crate::models::{Features, LARGEST_WEIGHT, LinearModel, LinearParts, LinearShape};
@@ -15,7 +16,7 @@ use crate::optim::lbfgs::Step;
 use crate::optim::{Lbfgs, StopReason, vector};
 use crate::watch::{Watch, report_progress};
 use objective::LinearObjective;
-pub(crate) use objective::Ridge;
+pub(crate) use objective::{LinearRows, LinearSums, Ridge};
 
 /// The relative rounding error of the loss.
 const RELATIVE_NOISE: f64 = 1e-7;
@@ -35,16 +36,16 @@ impl LinearFit<'_> {
     /// Minimises the penalised NLL, starting at D = 0 and b = 0. `start` is the report of the fit of the temperature.
     pub(crate) fn run(
         self,
-        data: &Dataset<'_>,
+        data: &dyn Rows,
         start: &FitReport,
         watch: &dyn Watch,
     ) -> Result<Fitted> {
         let classes = data.classes();
         self.check_memory(data)?;
-        let features = self.features.of_rows(data);
-        let mut objective = LinearObjective::new(data, features, self.shape, self.ridge);
+        let sums = data.linear(&self.features, self.shape);
+        let mut objective = LinearObjective::new(data, sums, self.shape, self.ridge);
         // The optimiser works on the parameters divided by their scales.
-        let scales = objective.parameter_scales();
+        let scales = objective.parameter_scales()?;
         let mut params = vec![0.0; objective.params()];
         let mut scaled = vec![0.0; params.len()];
         let max_iterations = self.optimizer.max_iterations;
@@ -55,9 +56,9 @@ impl LinearFit<'_> {
             RELATIVE_NOISE,
             &mut |point, gradient| {
                 vector::combine(&mut params, point, &scales, |p, scale| p * scale);
-                let value = objective.evaluate(&params, gradient);
+                let value = objective.evaluate(&params, gradient)?;
                 vector::multiply(gradient, &scales);
-                value
+                Ok(value)
             },
             &mut |step: &Step<'_>| {
                 accepted = step.value;
@@ -71,7 +72,7 @@ impl LinearFit<'_> {
         let loss = if outcome.iterations > 0 && params == tried {
             accepted
         } else {
-            objective.evaluate(&params, &mut scaled)
+            objective.evaluate(&params, &mut scaled)?
         };
         let report = FitReport {
             iterations: outcome.iterations,
@@ -105,7 +106,7 @@ impl LinearFit<'_> {
 
 impl LinearFit<'_> {
     /// The parameters, their scales and gradients, and the optimiser's history of both; the features and residuals.
-    fn check_memory(&self, data: &Dataset<'_>) -> Result<()> {
+    fn check_memory(&self, data: &dyn Rows) -> Result<()> {
         let classes = data.classes();
         let weights = match self.shape {
             LinearShape::Matrix => classes.saturating_mul(classes),
@@ -113,7 +114,7 @@ impl LinearFit<'_> {
         };
         let vectors = 2 * self.optimizer.history + 6;
         let params = weights.saturating_mul(8 * vectors);
-        let rows = data.rows().saturating_mul(2 * 4 * classes);
+        let rows = data.rows_in_memory().saturating_mul(2 * 4 * classes);
         memory::check_with_hint(
             format!("a linear map of {classes} classes"),
             params.saturating_add(rows),

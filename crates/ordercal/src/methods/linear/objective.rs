@@ -5,10 +5,12 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use crate::data::Dataset;
+use crate::error::Result;
 use crate::math::exp::exp_f32;
 use crate::math::gemm::{Matrix, multiply};
 use crate::math::lanes;
 use crate::math::simd::vectorized;
+use crate::methods::rows::Rows;
 use crate::models::LinearShape;
 use crate::optim::vector;
 
@@ -20,53 +22,62 @@ pub(crate) struct Ridge {
     pub off_diagonal: f64,
 }
 
+/// The sums over rows that a linear map is fitted by.
+pub(crate) trait LinearSums {
+    /// Returns the summed NLL at D and b, and writes the gradient of the sum.
+    fn pass(&mut self, params: &[f32], gradient: &mut [f64]) -> Result<f64>;
+
+    /// The sums of p(1 − p), u² and p(1 − p)u² with p = softmax(u), K each.
+    fn moments(&self) -> Result<Vec<f64>>;
+}
+
 /// The mean NLL of softmax(u + uD + b) plus penalties, as a function of D (K diagonal elements, or K×K in row-major order)
 /// followed by b (K numbers). D = 0 and b = 0 is temperature scaling.
 pub(super) struct LinearObjective<'a> {
-    data: &'a Dataset<'a>,
-    features: Vec<f32>,
+    rows: Box<dyn LinearSums + 'a>,
+    classes: usize,
     shape: LinearShape,
     ridge: Ridge,
-    masked: bool,
     total: f64,
     /// D and b in 32 bits.
     narrow: Vec<f32>,
-    /// The gradient with respect to the logits of all rows, N×K; empty if D is diagonal.
-    residuals: Vec<f32>,
     /// The mean NLL at the last evaluation, without penalties.
     pub nll: f64,
 }
 
+/// Rows in memory with their features.
+pub(crate) struct LinearRows<'a> {
+    data: &'a Dataset<'a>,
+    features: Vec<f32>,
+    shape: LinearShape,
+    masked: bool,
+    /// The gradient with respect to the logits of all rows, N×K; empty if D is diagonal.
+    residuals: Vec<f32>,
+}
+
 /// Rows per partial sum; fixed, so that sums do not depend on the number of threads.
 const CHUNK_ROWS: usize = 256;
-/// Rows whose gradients are summed in 32 bits before they are added to the 64-bit sum.
-const NARROW_ROWS: usize = 64;
 /// Rows of residuals per matrix product of the gradient.
 const PRODUCT_ROWS: usize = 2048;
 /// The smallest number of parameters whose penalty is computed by a thread of its own.
 const MIN_PENALTY_PART: usize = 32 * 1024;
 
 impl<'a> LinearObjective<'a> {
+    /// The objective on `sums` over the rows of `data`.
     pub(super) fn new(
-        data: &'a Dataset<'a>,
-        features: Vec<f32>,
+        data: &dyn Rows,
+        sums: Box<dyn LinearSums + 'a>,
         shape: LinearShape,
         ridge: Ridge,
     ) -> Self {
         let classes = data.classes();
-        let residuals = match shape {
-            LinearShape::Vector => Vec::new(),
-            LinearShape::Matrix => vec![0.0; features.len()],
-        };
         Self {
-            data,
-            features,
+            rows: sums,
+            classes,
             shape,
             ridge,
-            masked: data.scores().as_slice().contains(&f32::NEG_INFINITY),
             total: data.total_weight(),
             narrow: vec![0.0; weights(shape, classes) + classes],
-            residuals,
             nll: 0.0,
         }
     }
@@ -76,22 +87,22 @@ impl<'a> LinearObjective<'a> {
     }
 
     /// Returns the value at `params` and writes the gradient.
-    pub(super) fn evaluate(&mut self, params: &[f64], gradient: &mut [f64]) -> f64 {
+    pub(super) fn evaluate(&mut self, params: &[f64], gradient: &mut [f64]) -> Result<f64> {
         for (narrow, &param) in self.narrow.iter_mut().zip(params) {
             *narrow = param as f32;
         }
-        let weights = weights(self.shape, self.data.classes());
-        let (slopes, biases) = gradient.split_at_mut(weights);
-        self.nll = match self.shape {
-            LinearShape::Vector => self.vector_pass(slopes, biases),
-            LinearShape::Matrix => self.matrix_pass(slopes, biases),
-        } / self.total;
-        self.nll + self.penalise(params, gradient)
+        self.nll = self.rows.pass(&self.narrow, gradient)? / self.total;
+        Ok(self.nll + self.penalise(params, gradient))
     }
 
     /// Divides the gradient by the total weight and adds that of the penalty, whose value is returned.
     fn penalise(&self, params: &[f64], gradient: &mut [f64]) -> f64 {
-        let (classes, factor) = (self.data.classes(), 1.0 / self.total);
+        let (classes, factor, shape) = (self.classes, 1.0 / self.total, self.shape);
+        let Ridge {
+            bias,
+            diagonal,
+            off_diagonal,
+        } = self.ridge;
         let rows = gradient
             .par_chunks_mut(classes)
             .zip(params.par_chunks(classes));
@@ -99,15 +110,10 @@ impl<'a> LinearObjective<'a> {
             .enumerate()
             .with_min_len(MIN_PENALTY_PART.div_ceil(classes))
             .map(|(row, (gradient, params))| {
-                let Ridge {
-                    bias,
-                    diagonal,
-                    off_diagonal,
-                } = self.ridge;
                 let mut part = |ridge: f64, range: Range<usize>| {
                     add_ridge(ridge, factor, &params[range.clone()], &mut gradient[range])
                 };
-                match self.shape {
+                match shape {
                     // The last row holds the biases.
                     LinearShape::Vector if row == 1 => part(bias, 0..classes),
                     LinearShape::Matrix if row == classes => part(bias, 0..classes),
@@ -125,7 +131,7 @@ impl<'a> LinearObjective<'a> {
 
     /// The weight of the square of one parameter.
     fn ridge_at(&self, index: usize) -> f64 {
-        let classes = self.data.classes();
+        let classes = self.classes;
         if index >= weights(self.shape, classes) {
             self.ridge.bias
         } else if self.shape == LinearShape::Vector || index.is_multiple_of(classes + 1) {
@@ -135,12 +141,66 @@ impl<'a> LinearObjective<'a> {
         }
     }
 
-    fn chunk(&self, index: usize, width: usize) -> ObjectiveRows<'_> {
+    /// A scale for each parameter, about 1/√curvature at the start: a diagonal preconditioner.
+    ///
+    /// Penalties and features differ by orders of magnitude between parameters, and L-BFGS needs far fewer iterations with
+    /// the preconditioner. With p = softmax(u), the curvature of the weight D_ji is the mean of u_j²·p_i(1 − p_i) over the
+    /// rows; for a full matrix it is approximated by the product of the means of both factors.
+    pub(super) fn parameter_scales(&self) -> Result<Vec<f64>> {
+        let classes = self.classes;
+        let mut moments = self.rows.moments()?;
+        for moment in &mut moments {
+            *moment /= self.total;
+        }
+        let (variance, rest) = moments.split_at(classes);
+        let (square, product) = rest.split_at(classes);
+        let raw: Vec<f64> = match self.shape {
+            LinearShape::Vector => product.iter().chain(variance).copied().collect(),
+            LinearShape::Matrix => {
+                let pairs = square
+                    .iter()
+                    .flat_map(|s| variance.iter().map(move |v| s * v));
+                pairs.chain(variance.iter().copied()).collect()
+            }
+        };
+        // A lower bound on the curvature limits the steps for classes that are almost never probable.
+        let floors = raw.split_at(raw.len() - classes);
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        let (weight_floor, bias_floor) = (1e-2 * mean(floors.0), 1e-2 * mean(floors.1));
+        let scales = raw.iter().enumerate().map(|(index, &curvature)| {
+            let floor = if index < raw.len() - classes {
+                weight_floor
+            } else {
+                bias_floor
+            };
+            let unit = (curvature.max(floor) + 2.0 * self.ridge_at(index)).sqrt();
+            if unit > 0.0 { 1.0 / unit } else { 1.0 }
+        });
+        Ok(scales.collect())
+    }
+}
+
+impl<'a> LinearRows<'a> {
+    pub(crate) fn new(data: &'a Dataset<'a>, features: Vec<f32>, shape: LinearShape) -> Self {
+        let residuals = match shape {
+            LinearShape::Vector => Vec::new(),
+            LinearShape::Matrix => vec![0.0; features.len()],
+        };
+        Self {
+            data,
+            features,
+            shape,
+            masked: data.scores().as_slice().contains(&f32::NEG_INFINITY),
+            residuals,
+        }
+    }
+
+    fn chunk<'b>(&'b self, index: usize, params: &'b [f32]) -> ObjectiveRows<'b> {
         let first = index * CHUNK_ROWS;
         let classes = self.data.classes();
         let rows = CHUNK_ROWS.min(self.data.rows() - first);
         let cells = first * classes..(first + rows) * classes;
-        let (slopes, biases) = self.narrow.split_at(width);
+        let (slopes, biases) = params.split_at(params.len() - classes);
         ObjectiveRows {
             features: &self.features[cells.clone()],
             scores: if self.masked {
@@ -160,16 +220,16 @@ impl<'a> LinearObjective<'a> {
     }
 
     /// The summed NLL for a diagonal D, with the gradient written to `slopes` and `biases`.
-    fn vector_pass(&self, slopes: &mut [f64], biases: &mut [f64]) -> f64 {
+    fn vector_pass(&self, params: &[f32], slopes: &mut [f64], biases: &mut [f64]) -> f64 {
         let classes = self.data.classes();
         let parts: Vec<(f64, Vec<f64>)> = (0..self.chunks())
             .into_par_iter()
             .map_init(
-                || (vec![0.0; classes], vec![0.0; 2 * classes]),
-                |(row, sums), index| {
+                || vec![0.0; classes],
+                |row, index| {
                     let mut gradient = vec![0.0; 2 * classes];
-                    let chunk = self.chunk(index, classes);
-                    let nll = vector_chunk(&chunk, row, sums, &mut gradient);
+                    let chunk = self.chunk(index, params);
+                    let nll = vector_chunk(&chunk, row, &mut gradient);
                     (nll, gradient)
                 },
             )
@@ -187,14 +247,14 @@ impl<'a> LinearObjective<'a> {
     }
 
     /// The summed NLL for a full D, with the gradient written to `slopes` and `biases`.
-    fn matrix_pass(&mut self, slopes: &mut [f64], biases: &mut [f64]) -> f64 {
+    fn matrix_pass(&mut self, params: &[f32], slopes: &mut [f64], biases: &mut [f64]) -> f64 {
         let classes = self.data.classes();
         let mut residuals = std::mem::take(&mut self.residuals);
         let parts: Vec<(f64, Vec<f64>)> = residuals
             .par_chunks_mut(CHUNK_ROWS * classes)
             .enumerate()
             .map(|(index, residuals)| {
-                let chunk = self.chunk(index, classes * classes);
+                let chunk = self.chunk(index, params);
                 let rows = chunk.labels.len();
                 let left = Matrix::new(chunk.features, rows, classes);
                 let right = Matrix::new(chunk.slopes, classes, classes);
@@ -242,18 +302,24 @@ impl<'a> LinearObjective<'a> {
                 }
             });
     }
+}
 
-    /// A scale for each parameter, about 1/√curvature at the start: a diagonal preconditioner.
-    ///
-    /// Penalties and features differ by orders of magnitude between parameters, and L-BFGS needs far fewer iterations with
-    /// the preconditioner. With p = softmax(u), the curvature of the weight D_ji is the mean of u_j²·p_i(1 − p_i) over the
-    /// rows; for a full matrix it is approximated by the product of the means of both factors.
-    pub(super) fn parameter_scales(&self) -> Vec<f64> {
+impl LinearSums for LinearRows<'_> {
+    fn pass(&mut self, params: &[f32], gradient: &mut [f64]) -> Result<f64> {
+        let (slopes, biases) = gradient.split_at_mut(gradient.len() - self.data.classes());
+        Ok(match self.shape {
+            LinearShape::Vector => self.vector_pass(params, slopes, biases),
+            LinearShape::Matrix => self.matrix_pass(params, slopes, biases),
+        })
+    }
+
+    fn moments(&self) -> Result<Vec<f64>> {
         let classes = self.data.classes();
+        let none = vec![0.0; classes];
         let chunks: Vec<Vec<f64>> = (0..self.chunks())
             .into_par_iter()
             .map(|index| {
-                let chunk = self.chunk(index, weights(self.shape, classes));
+                let chunk = self.chunk(index, &none);
                 let mut moments = vec![0.0; 3 * classes];
                 let mut row = vec![0.0; classes];
                 for at in 0..chunk.labels.len() {
@@ -273,36 +339,7 @@ impl<'a> LinearObjective<'a> {
         for chunk in chunks {
             add(&mut moments, &chunk);
         }
-        for moment in &mut moments {
-            *moment /= self.total;
-        }
-        let (variance, rest) = moments.split_at(classes);
-        let (square, product) = rest.split_at(classes);
-        let raw: Vec<f64> = match self.shape {
-            LinearShape::Vector => product.iter().chain(variance).copied().collect(),
-            LinearShape::Matrix => {
-                let pairs = square
-                    .iter()
-                    .flat_map(|s| variance.iter().map(move |v| s * v));
-                pairs.chain(variance.iter().copied()).collect()
-            }
-        };
-        // A lower bound on the curvature limits the steps for classes that are almost never probable.
-        let floors = raw.split_at(raw.len() - classes);
-        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-        let (weight_floor, bias_floor) = (1e-2 * mean(floors.0), 1e-2 * mean(floors.1));
-        raw.iter()
-            .enumerate()
-            .map(|(index, &curvature)| {
-                let floor = if index < raw.len() - classes {
-                    weight_floor
-                } else {
-                    bias_floor
-                };
-                let unit = (curvature.max(floor) + 2.0 * self.ridge_at(index)).sqrt();
-                if unit > 0.0 { 1.0 / unit } else { 1.0 }
-            })
-            .collect()
+        Ok(moments)
     }
 }
 
@@ -382,27 +419,22 @@ fn residual(logits: &mut [f32], label: usize, weight: f64) -> f64 {
 
 vectorized! {
     /// The NLL of a chunk for a diagonal D; the gradient is added to `gradient`.
-    fn vector_chunk(chunk: &ObjectiveRows<'_>, row: &mut [f32], sums: &mut [f32], gradient: &mut [f64]) -> f64 {
+    ///
+    /// Sums are in 64 bits, so that they hardly depend on how the rows are divided.
+    fn vector_chunk(chunk: &ObjectiveRows<'_>, row: &mut [f32], gradient: &mut [f64]) -> f64 {
         let classes = row.len();
         let mut nll = 0.0;
-        let (slope_sums, bias_sums) = sums.split_at_mut(classes);
-        for first in (0..chunk.labels.len()).step_by(NARROW_ROWS) {
-            slope_sums.fill(0.0);
-            bias_sums.fill(0.0);
-            for at in first..chunk.labels.len().min(first + NARROW_ROWS) {
-                let features = &chunk.features[at * classes..][..classes];
-                for (((logit, &u), &d), &b) in row.iter_mut().zip(features).zip(chunk.slopes).zip(chunk.biases) {
-                    *logit = d.mul_add(u, u) + b;
-                }
-                chunk.mask(at, row);
-                nll += residual(row, chunk.labels[at] as usize, chunk.weight(at));
-                for (((slope, bias), &u), &r) in slope_sums.iter_mut().zip(&mut *bias_sums).zip(features).zip(&*row) {
-                    *slope += r * u;
-                    *bias += r;
-                }
+        let (slopes, biases) = gradient.split_at_mut(classes);
+        for at in 0..chunk.labels.len() {
+            let features = &chunk.features[at * classes..][..classes];
+            for (((logit, &u), &d), &b) in row.iter_mut().zip(features).zip(chunk.slopes).zip(chunk.biases) {
+                *logit = d.mul_add(u, u) + b;
             }
-            for (sum, &part) in gradient.iter_mut().zip(slope_sums.iter().chain(&*bias_sums)) {
-                *sum += f64::from(part);
+            chunk.mask(at, row);
+            nll += residual(row, chunk.labels[at] as usize, chunk.weight(at));
+            for (((slope, bias), &u), &r) in slopes.iter_mut().zip(&mut *biases).zip(features).zip(&*row) {
+                *slope += f64::from(r * u);
+                *bias += f64::from(r);
             }
         }
         nll
@@ -465,7 +497,7 @@ mod tests {
 
     /// A direct implementation of the objective in 64 bits.
     fn direct(
-        objective: &LinearObjective<'_>,
+        features: &[f32],
         data: &Dataset<'_>,
         shape: LinearShape,
         ridge: Ridge,
@@ -475,7 +507,7 @@ mod tests {
         let (d, b) = params.split_at(weights(shape, k));
         let mut value = 0.0;
         for row in 0..data.rows() {
-            let u: Vec<f64> = objective.features[row * k..][..k]
+            let u: Vec<f64> = features[row * k..][..k]
                 .iter()
                 .map(|&u| f64::from(u))
                 .collect();
@@ -525,12 +557,13 @@ mod tests {
             };
             for shape in [LinearShape::Vector, LinearShape::Matrix] {
                 let features: Vec<f32> = logits.iter().map(|v| v.max(-3.0)).collect();
-                let mut objective = LinearObjective::new(&data, features, shape, ridge);
+                let rows = LinearRows::new(&data, features.clone(), shape);
+                let mut objective = LinearObjective::new(&data, Box::new(rows), shape, ridge);
                 let n = objective.params();
                 let params: Vec<f64> = (0..n).map(|_| 0.3 * rng.normal()).collect();
                 let mut gradient = vec![f64::NAN; n];
-                let value = objective.evaluate(&params, &mut gradient);
-                let at = |params: &[f64]| direct(&objective, &data, shape, ridge, params);
+                let value = objective.evaluate(&params, &mut gradient).unwrap();
+                let at = |params: &[f64]| direct(&features, &data, shape, ridge, params);
                 assert!((value - at(&params)).abs() < 1e-5, "{shape:?} {classes}");
                 for _ in 0..40 {
                     let index = rng.below(n);

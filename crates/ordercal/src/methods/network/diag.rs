@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::math::grid::Grid;
 use crate::math::softmax;
 use crate::methods::networks::layers;
+use crate::methods::rows::{FitRows, Rows};
 use crate::methods::temperature::fit_beta;
 use crate::methods::{Calibrator, Describe, FitReport, Fitted, check_non_negative};
 use crate::models::{DiagModel, check_hidden};
@@ -19,7 +20,8 @@ use crate::optim::lbfgs::Step;
 use crate::rank::Sorter;
 use crate::rng::Rng;
 use crate::watch::{Unwatched, Watch, report_progress};
-use objective::{DiagObjective, GridLikelihood, SlopeNetwork};
+pub(crate) use objective::GridLikelihood;
+use objective::{DiagObjective, SlopeNetwork};
 
 /// The diagonal order-preserving family: f(x) = (f̄(x₁), …, f̄(x_K)) with one increasing f̄.
 ///
@@ -124,6 +126,10 @@ impl Describe for Diag {
     const PYTHON_CLASS: &'static str = "Diagonal";
     const READS_LOGARITHMS: bool = true;
 
+    fn by_sums(&self) -> Option<&dyn FitRows> {
+        Some(self)
+    }
+
     fn space(&self, classes: usize) -> Vec<Self> {
         let settings = layers(classes).flat_map(|hidden| SMOOTHNESS.map(|s| (hidden.clone(), s)));
         let candidate = |(hidden, smoothness): (Vec<usize>, f64)| {
@@ -154,11 +160,17 @@ impl Calibrator for Diag {
     }
 
     fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
+        self.fit_rows(data, watch)
+    }
+}
+
+impl FitRows for Diag {
+    fn fit_rows(&self, data: &dyn Rows, watch: &dyn Watch) -> Result<Fitted> {
         self.validate()?;
         let (beta, start) = fit_beta(data, &Unwatched)?;
         // Rounded, because the last digits depend on the order of the rows.
         let beta = f64::from(beta as f32);
-        let ((low, high), mut objective) = self.objective(data, beta);
+        let ((low, high), mut objective) = self.objective(data, beta)?;
         let mut params: Vec<f64> = objective.slope.initial(&mut Rng::new(self.seed));
         let max_iterations = self.optimizer.max_iterations;
         let outcome = self.optimizer.minimize(
@@ -170,13 +182,13 @@ impl Calibrator for Diag {
             },
         )?;
         let mut gradient = vec![0.0; params.len()];
-        let loss = objective.evaluate(&params, &mut gradient);
+        let loss = objective.evaluate(&params, &mut gradient)?;
         let report = FitReport {
             iterations: outcome.iterations,
             evaluations: outcome.evaluations + 1,
             loss,
             nll_before: start.nll_before,
-            nll_after: objective.likelihood.nll,
+            nll_after: objective.nll,
             stop: outcome.stop,
             notes: Vec::new(),
             price_of_order: None,
@@ -196,27 +208,35 @@ impl Calibrator for Diag {
 
 impl Diag {
     /// The range of the grid, and the objective on it.
-    fn objective<'a>(&self, data: &'a Dataset<'a>, beta: f64) -> ((f64, f64), DiagObjective<'a>) {
-        let shifts = shifts(data, self.input);
-        let (low, high) = range(data, &shifts, beta);
-        let grid = Grid::new(low, high, self.intervals);
+    fn objective<'a>(
+        &self,
+        data: &'a dyn Rows,
+        beta: f64,
+    ) -> Result<((f64, f64), DiagObjective<'a>)> {
+        let range = data.range(self.input, beta)?;
+        let grid = Grid::new(range.0, range.1, self.intervals);
         let objective = DiagObjective {
             slope: SlopeNetwork::new(&self.hidden, grid, beta),
-            likelihood: GridLikelihood::new(data, &shifts, grid),
+            likelihood: data.on_grid(self.input, range, self.intervals),
+            nll: f64::NAN,
             lambda: self.lambda,
             smoothness: self.smoothness / data.total_weight(),
         };
-        ((low, high), objective)
+        Ok((range, objective))
     }
 }
 
 /// A closure that evaluates the objective and its gradient once, for [`crate::kernels`].
 pub(crate) fn evaluation<'a>(data: &'a Dataset<'a>) -> impl FnMut() -> f64 + 'a {
     let diag = Diag::default();
-    let (_, mut objective) = diag.objective(data, 1.0);
+    let objective = diag.objective(data, 1.0);
+    let (_, mut objective) = objective.expect("rows in memory answer");
     let params = objective.slope.initial(&mut Rng::new(diag.seed));
     let mut gradient = vec![0.0; params.len()];
-    move || objective.evaluate(&params, &mut gradient)
+    move || {
+        let value = objective.evaluate(&params, &mut gradient);
+        value.expect("rows in memory answer")
+    }
 }
 
 /// The index of an interval must fit in 16 bits.
@@ -247,15 +267,37 @@ fn shifts(data: &Dataset<'_>, kind: InputKind) -> Vec<f64> {
 const RELATIVE_NOISE: f64 = 1e-7;
 
 /// The fraction of the rows that may extend beyond the grid at either end.
-const OUTLIERS: f64 = 1e-3;
+pub(crate) const OUTLIERS: f64 = 1e-3;
 /// Classes whose tempered probability is less than e⁻³⁰ times the largest of the row are neglected.
 const NEGLIGIBLE_LOG_RATIO: f64 = 30.0;
 
-/// The range of the grid: quantiles, over the rows, of the range of the relevant scores.
-///
-/// The relevant scores of a row are the largest one, the label's, and those that contribute to the softmax. Quantiles are
-/// robust against outliers, which would make the grid too coarse for the other rows.
-fn range(data: &Dataset<'_>, shifts: &[f64], beta: f64) -> (f64, f64) {
+/// The range of the grid: quantiles, over the rows, of the range of the relevant scores. Quantiles are robust against
+/// outliers, which would make the grid too coarse for the other rows.
+pub(crate) fn range(data: &Dataset<'_>, input: InputKind, beta: f64) -> (f64, f64) {
+    let (mut lows, mut highs) = row_ranges(data, input, beta);
+    let left_out = OUTLIERS * data.total_weight();
+    not_empty(
+        weighted_quantile(&mut lows, left_out),
+        -weighted_quantile(&mut highs, left_out),
+    )
+}
+
+/// A range of positive width: if all scores are equal, any range serves.
+pub(crate) fn not_empty(low: f64, high: f64) -> (f64, f64) {
+    if high > low {
+        (low, high)
+    } else {
+        (low - 1.0, low + 1.0)
+    }
+}
+
+/// Values with their weights.
+type Weighted = Vec<(f64, f64)>;
+
+/// The smallest relevant score of each row that counts, and the largest one with its sign changed. The relevant scores of a
+/// row are the largest one, the label's, and those that contribute to the softmax.
+pub(crate) fn row_ranges(data: &Dataset<'_>, input: InputKind, beta: f64) -> (Weighted, Weighted) {
+    let shifts = shifts(data, input);
     let depth = NEGLIGIBLE_LOG_RATIO / beta;
     let mut lows = Vec::with_capacity(data.rows());
     let mut highs = Vec::with_capacity(data.rows());
@@ -275,17 +317,7 @@ fn range(data: &Dataset<'_>, shifts: &[f64], beta: f64) -> (f64, f64) {
         lows.push((relevant.fold(top, f64::min).min(label), weight));
         highs.push((-top, weight));
     }
-    let left_out = OUTLIERS * data.total_weight();
-    let (low, high) = (
-        weighted_quantile(&mut lows, left_out),
-        -weighted_quantile(&mut highs, left_out),
-    );
-    // If all scores are equal, any range serves.
-    if high > low {
-        (low, high)
-    } else {
-        (low - 1.0, low + 1.0)
-    }
+    (lows, highs)
 }
 
 /// The smallest of the (value, weight) pairs at which the cumulative weight exceeds `weight`.

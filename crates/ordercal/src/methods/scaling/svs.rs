@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::data::Dataset;
 use crate::error::Result;
 use crate::methods::linear::{LinearFit, Ridge};
+use crate::methods::rows::{FitRows, Rows};
 use crate::methods::temperature::fit_beta;
 use crate::methods::{Calibrator, Describe, Fitted, check_non_negative};
 use crate::models::{Features, LinearShape};
@@ -72,6 +73,10 @@ impl Describe for Svs {
         "structured vector scaling: penalties shrink it to temperature scaling";
     const PYTHON_CLASS: &'static str = "StructuredVectorScaling";
     const READS_LOGARITHMS: bool = true;
+
+    fn by_sums(&self) -> Option<&dyn FitRows> {
+        Some(self)
+    }
 }
 
 impl Calibrator for Svs {
@@ -81,8 +86,14 @@ impl Calibrator for Svs {
     }
 
     fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
+        self.fit_rows(data, watch)
+    }
+}
+
+impl FitRows for Svs {
+    fn fit_rows(&self, rows: &dyn Rows, watch: &dyn Watch) -> Result<Fitted> {
         structured(
-            data,
+            rows,
             LinearShape::Vector,
             self.lambda,
             &self.optimizer,
@@ -93,7 +104,7 @@ impl Calibrator for Svs {
 
 /// The fit of [`Svs`] and [`Sms`](crate::Sms).
 pub(super) fn structured(
-    data: &Dataset<'_>,
+    data: &dyn Rows,
     shape: LinearShape,
     lambda: f64,
     optimizer: &Lbfgs,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::Dataset;
 use crate::error::Result;
+use crate::methods::rows::{FitRows, Rows};
 use crate::methods::temperature::fit_beta;
 use crate::methods::{Calibrator, Describe, Fitted};
 use crate::models::TsModel;
@@ -39,12 +40,22 @@ impl Describe for Ts {
     const BRIEF: &'static str = "one temperature";
     const PYTHON_CLASS: &'static str = "TemperatureScaling";
     const READS_LOGARITHMS: bool = true;
+
+    fn by_sums(&self) -> Option<&dyn FitRows> {
+        Some(self)
+    }
 }
 
 impl Calibrator for Ts {
     fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
-        let (beta, report) = fit_beta(data, watch)?;
-        let model = TsModel::new(data.classes(), beta)?.into();
+        self.fit_rows(data, watch)
+    }
+}
+
+impl FitRows for Ts {
+    fn fit_rows(&self, rows: &dyn Rows, watch: &dyn Watch) -> Result<Fitted> {
+        let (beta, report) = fit_beta(rows, watch)?;
+        let model = TsModel::new(rows.classes(), beta)?.into();
         Ok(Fitted { model, report })
     }
 }

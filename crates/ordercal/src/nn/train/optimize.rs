@@ -86,7 +86,7 @@ impl Trainer<'_> {
                 *gradient += lambda * param;
                 squares += param * param;
             }
-            value + 0.5 * lambda * squares
+            Ok(value + 0.5 * lambda * squares)
         };
         let mut accepted = vec![0.0; point.len()];
         let mut on_step = |step: &Step<'_>| {

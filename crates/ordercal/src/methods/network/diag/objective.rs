@@ -2,11 +2,15 @@
 
 use rayon::prelude::*;
 
+use super::shifts;
 use crate::data::Dataset;
+use crate::error::Result;
 use crate::math::exp::{exp_f32, ln_f64, multiplier_f64};
 use crate::math::grid::{Grid, Increasing, PieceGradients};
 use crate::math::lanes;
 use crate::math::simd::vectorized;
+use crate::methods::rows::GridNll;
+use crate::nn::input::InputKind;
 use crate::nn::mlp::Shape;
 use crate::nn::transposed::{Activations, ROWS};
 use crate::rng::Rng;
@@ -140,7 +144,9 @@ const GRADIENT_ROUNDING: f64 = 1.5 * (1 << 18) as f64;
 /// The mean NLL plus penalties, as a function of the network's parameters.
 pub(super) struct DiagObjective<'a> {
     pub(super) slope: SlopeNetwork,
-    pub(super) likelihood: GridLikelihood<'a>,
+    pub(super) likelihood: Box<GridNll<'a>>,
+    /// The mean NLL at the last evaluation.
+    pub(super) nll: f64,
     pub(super) lambda: f64,
     /// The weight of the penalty on changes of f̄′, divided by the total weight of the rows.
     pub(super) smoothness: f64,
@@ -148,13 +154,14 @@ pub(super) struct DiagObjective<'a> {
 
 impl DiagObjective<'_> {
     /// Returns the value at `params` and writes the gradient.
-    pub(super) fn evaluate(&mut self, params: &[f64], gradient: &mut [f64]) -> f64 {
+    pub(super) fn evaluate(&mut self, params: &[f64], gradient: &mut [f64]) -> Result<f64> {
         self.slope.forward(params);
-        let mut slope_gradient = self.likelihood.evaluate(&self.slope.slopes);
+        let (nll, mut slope_gradient) = (self.likelihood)(&self.slope.slopes)?;
+        self.nll = nll;
         for gradient in &mut slope_gradient {
             *gradient = round_coarsely(*gradient, GRADIENT_ROUNDING);
         }
-        let mut value = round_coarsely(self.likelihood.nll, VALUE_ROUNDING);
+        let mut value = round_coarsely(nll, VALUE_ROUNDING);
         let SlopeNetwork { slopes, logs, .. } = &self.slope;
         let weight = self.smoothness * (slopes.len() - 1) as f64;
         for k in 1..slopes.len() {
@@ -168,7 +175,7 @@ impl DiagObjective<'_> {
             *gradient += self.lambda * param;
             value += 0.5 * self.lambda * param * param;
         }
-        value
+        Ok(value)
     }
 }
 
@@ -176,7 +183,7 @@ impl DiagObjective<'_> {
 const MAX_PARTS: usize = 16;
 
 /// The mean NLL as a function of the slopes at the nodes.
-pub(super) struct GridLikelihood<'a> {
+pub(crate) struct GridLikelihood<'a> {
     data: &'a Dataset<'a>,
     /// The interval of the grid in which each score lies, N×K.
     pieces: Vec<u16>,
@@ -186,8 +193,6 @@ pub(super) struct GridLikelihood<'a> {
     weights: Vec<f64>,
     function: Increasing,
     parts: Vec<Part>,
-    /// The mean NLL at the last evaluation.
-    pub(super) nll: f64,
 }
 
 /// The sums over one part of the rows, and scratch for a row.
@@ -199,7 +204,12 @@ struct Part {
 }
 
 impl<'a> GridLikelihood<'a> {
-    pub(super) fn new(data: &'a Dataset<'a>, shifts: &[f64], grid: Grid) -> Self {
+    /// The rows on a grid; `total` is the weight by which sums are divided.
+    pub(crate) fn new(data: &'a Dataset<'a>, input: InputKind, grid: Grid, total: f64) -> Self {
+        Self::with_shifts(data, &shifts(data, input), grid, total)
+    }
+
+    fn with_shifts(data: &'a Dataset<'a>, shifts: &[f64], grid: Grid, total: f64) -> Self {
         let classes = data.classes();
         let scores = data.scores().as_slice();
         let mut pieces = vec![0_u16; scores.len()];
@@ -228,7 +238,6 @@ impl<'a> GridLikelihood<'a> {
             .len()
             .div_ceil(32 * grid.intervals)
             .clamp(1, MAX_PARTS);
-        let total = data.total_weight();
         let weights = match data.weights() {
             Some(weights) => weights.iter().map(|w| w / total).collect(),
             None => vec![1.0 / total],
@@ -240,12 +249,18 @@ impl<'a> GridLikelihood<'a> {
             weights,
             function: Increasing::new(grid, &vec![1.0; grid.nodes()]),
             parts: (0..parts).map(|_| part()).collect(),
-            nll: 0.0,
         }
     }
 
-    /// Sets `nll` and returns its gradient with respect to the slopes.
-    fn evaluate(&mut self, slopes: &[f64]) -> Vec<f64> {
+    /// The NLL and its gradient with respect to the slopes.
+    pub(crate) fn evaluate(&mut self, slopes: &[f64]) -> (f64, Vec<f64>) {
+        let grid = self.function.grid();
+        let (nll, gradients) = self.sums(slopes);
+        (nll, gradients.slopes(grid))
+    }
+
+    /// The NLL and its gradient with respect to the values of f̄.
+    pub(crate) fn sums(&mut self, slopes: &[f64]) -> (f64, &PieceGradients) {
         self.function.set(slopes);
         let (data, classes) = (self.data, self.data.classes());
         let rows = data.rows().div_ceil(self.parts.len());
@@ -277,10 +292,7 @@ impl<'a> GridLikelihood<'a> {
         first.nll += others.iter().map(|part| part.nll).sum::<f64>();
         let others: Vec<&PieceGradients> = others.iter().map(|part| &part.gradients).collect();
         first.gradients.merge(&others);
-        self.nll = first.nll;
-        let mut gradient = vec![0.0; slopes.len()];
-        first.gradients.slopes(function.grid(), &mut gradient);
-        gradient
+        (first.nll, &first.gradients)
     }
 }
 
@@ -423,6 +435,7 @@ mod tests {
     /// A direct implementation of the objective.
     fn direct_objective(
         objective: &DiagObjective<'_>,
+        data: &Dataset<'_>,
         shifts: &[f64],
         grid: Grid,
         hidden: &[usize],
@@ -435,7 +448,6 @@ mod tests {
         };
         let slopes: Vec<f64> = (0..grid.nodes()).map(slope).collect();
         let function = Increasing::new(grid, &slopes);
-        let data = objective.likelihood.data;
         let mut value = 0.0;
         for (row, shift) in shifts.iter().enumerate() {
             let logits: Vec<f64> = data
@@ -486,9 +498,11 @@ mod tests {
         let shifts: Vec<f64> = (0..rows).map(|_| rng.normal()).collect();
         // Some scores lie outside the grid.
         let grid = Grid::new(-6.0, 5.0, 64);
+        let mut likelihood = GridLikelihood::with_shifts(&data, &shifts, grid, data.total_weight());
         let mut objective = DiagObjective {
             slope: SlopeNetwork::new(&hidden, grid, 0.6),
-            likelihood: GridLikelihood::new(&data, &shifts, grid),
+            likelihood: Box::new(move |slopes| Ok(likelihood.evaluate(slopes))),
+            nll: f64::NAN,
             lambda: 0.01,
             smoothness: 0.02,
         };
@@ -496,14 +510,14 @@ mod tests {
             .map(|_| f64::from(rng.normal() as f32))
             .collect();
         let mut gradient = vec![0.0; params.len()];
-        let value = objective.evaluate(&params, &mut gradient);
-        let exact = direct_objective(&objective, &shifts, grid, &hidden, &params);
+        let value = objective.evaluate(&params, &mut gradient).unwrap();
+        let exact = direct_objective(&objective, &data, &shifts, grid, &hidden, &params);
         assert!((value - exact).abs() < 1e-5 * exact, "{value} and {exact}");
         for i in 0..params.len() {
             let at = |step: f64| {
                 let mut moved = params.clone();
                 moved[i] += step;
-                direct_objective(&objective, &shifts, grid, &hidden, &moved)
+                direct_objective(&objective, &data, &shifts, grid, &hidden, &moved)
             };
             let difference = (at(1e-6) - at(-1e-6)) / 2e-6;
             let error = (gradient[i] - difference).abs();
