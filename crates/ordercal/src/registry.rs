@@ -386,6 +386,24 @@ impl Calibrator for Ordered {
 }
 
 /// A user's own [`Calibrator`] with a name; see [`Method::custom`].
+///
+/// ```
+/// use ordercal::models::TsModel;
+/// use ordercal::{Calibrator, Dataset, Fitted, Method, Result, Watch};
+///
+/// /// A temperature of 2, whatever the data.
+/// struct Halve;
+///
+/// impl Calibrator for Halve {
+///     fn fit(&self, data: &Dataset<'_>, _: &dyn Watch) -> Result<Fitted> {
+///         Ok(Fitted::measured(TsModel::new(data.classes(), 0.5)?.into(), data))
+///     }
+/// }
+///
+/// let method = Method::custom("halve", Halve);
+/// assert!(matches!(method, Method::Custom(_)) && method.key() == "halve");
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct CustomMethod {
     name: String,

@@ -27,16 +27,36 @@ use plan::{Plan, TS};
 use weights::{in_words, mixed_nlls, shares};
 
 /// What sets [`Auto`] and [`AutoFree`] apart.
+///
+/// ```
+/// use ordercal::combine::{Free, Kept, Promise};
+///
+/// assert!(Kept::KEEPS_ORDER && !Free::KEEPS_ORDER);
+/// ```
 pub trait Promise: fmt::Debug + Clone + PartialEq + Default + Send + Sync + 'static {
     /// Whether free candidates are projected onto the input's order.
     const KEEPS_ORDER: bool;
 }
 
 /// Marks [`Auto`].
+///
+/// ```
+/// use ordercal::Auto;
+/// use ordercal::combine::{Automatic, Kept};
+///
+/// assert_eq!(Automatic::<Kept>::default(), Auto::default());
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Kept;
 
 /// Marks [`AutoFree`].
+///
+/// ```
+/// use ordercal::AutoFree;
+/// use ordercal::combine::{Automatic, Free};
+///
+/// assert_eq!(Automatic::<Free>::default(), AutoFree::default());
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Free;
 
@@ -61,9 +81,20 @@ impl Promise for Free {
 ///    held-out rows: where the rows do not speak for a change, there is next to none.
 ///
 /// [`FitReport::notes`] says what became of it.
+///
+/// ```
+/// let auto = ordercal::Auto::default().with_folds(10).with_seed(1);
+/// assert_eq!((auto.folds, auto.seed), (Some(10), 1));
+/// ```
 pub type Auto = Automatic<Kept>;
 
 /// [`Auto`] without the projection: predictions may change, and are a little better for it.
+///
+/// ```
+/// use ordercal::{AutoFree, Method};
+///
+/// assert!(!Method::from(AutoFree::default()).promises_order());
+/// ```
 pub type AutoFree = Automatic<Free>;
 
 /// Hyperparameters of [`Auto`] and [`AutoFree`].

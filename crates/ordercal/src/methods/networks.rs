@@ -20,6 +20,13 @@ use crate::rank::Sorter;
 use crate::watch::{Unwatched, Watch};
 
 /// A network family: the differences between `oi`, `op` and `unconstrained`.
+///
+/// ```
+/// use ordercal::methods::{Family, OrderInvariant};
+/// use ordercal::models::Wiring;
+///
+/// assert_eq!(OrderInvariant::WIRING, Wiring::SortedToGaps);
+/// ```
 pub trait Family: fmt::Debug + Clone + PartialEq + Default + Send + Sync + 'static {
     /// The inputs of the network and the meaning of its outputs.
     const WIRING: Wiring;

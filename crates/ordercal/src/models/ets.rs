@@ -28,6 +28,16 @@ pub struct EtsModel {
 }
 
 /// All data of an [`EtsModel`], to be stored or built by hand.
+///
+/// ```
+/// use ordercal::models::{EtsModel, EtsParts};
+///
+/// let parts = EtsParts { classes: 3, beta: 0.5, weights: [0.7, 0.2, 0.1] };
+/// assert_eq!(EtsModel::from_parts(parts)?.weights(), [0.7, 0.2, 0.1]);
+/// let parts = EtsParts { classes: 3, beta: 0.5, weights: [0.7, 0.2, 0.2] };
+/// assert!(EtsModel::from_parts(parts).is_err(), "the weights do not sum to 1");
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EtsParts {

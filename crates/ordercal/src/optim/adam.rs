@@ -37,6 +37,12 @@ pub struct Adam {
 }
 
 /// How the step size changes over the epochs.
+///
+/// ```
+/// use ordercal::optim::{Adam, Schedule};
+///
+/// assert_eq!(Adam::default().with_schedule(Schedule::Constant).schedule, Schedule::Constant);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum Schedule {

@@ -45,6 +45,14 @@ pub struct Isotonic {
 }
 
 /// The end points of the lines between the blocks of an isotonic regression.
+///
+/// ```
+/// use ordercal::Isotonic;
+/// use ordercal::methods::BlockLines;
+///
+/// let method = Isotonic::default().with_lines(BlockLines::Centres);
+/// assert_eq!(method.lines, BlockLines::Centres);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum BlockLines {
