@@ -52,9 +52,15 @@ macro_rules! define_method {
         /// let data = Dataset::new(scores, &[0, 1, 0])?;
         /// let method: Method = serde_json::from_str(r#"{"method": "vs+order"}"#).unwrap();
         /// assert_eq!(method, Method::from_key("vs+order")?);
+        /// assert_eq!(method, Method::from_key("vs")?.keep_order());
+        /// assert!(method.promises_order() && method.key() == "vs+order");
+        /// method.validate()?;
         /// let fitted = method.fit(&data)?;
         /// assert!(fitted.report.nll_after < fitted.report.nll_before);
         /// assert!(fitted.model.order_preserving());
+        /// // Every method by its key, with what it learns.
+        /// let ts = Method::all().into_iter().find(|method| method.key() == "ts").unwrap();
+        /// assert_eq!((ts.brief(), ts.python_class()), ("one temperature", Some("TemperatureScaling")));
         /// # Ok::<(), ordercal::Error>(())
         /// ```
         #[derive(Debug, Clone, PartialEq)]
