@@ -2,6 +2,7 @@
 
 use half::f16;
 use numpy::{PyReadonlyArray1, PyReadonlyArray2};
+use ordercal::metrics::Predictions;
 use ordercal::ndarray::Array2;
 use ordercal::{Dataset, ScoreArray, ScoreKind, Scores};
 use pyo3::prelude::*;
@@ -118,6 +119,15 @@ impl Rows {
     /// Says which rows belong together.
     pub fn with_groups(self, groups: Option<Vec<u32>>) -> Self {
         Self { groups, ..self }
+    }
+
+    /// Joins labels of classes with probabilities, all checked.
+    pub fn probabilities(self, probs: ScoreArray<'_>) -> ordercal::Result<Predictions<'_>> {
+        let predictions = Predictions::from_read_probs(probs, &self.labels)?;
+        match self.weights {
+            None => Ok(predictions),
+            Some(weights) => predictions.with_weights(weights),
+        }
     }
 
     /// Joins them with scores, all checked.

@@ -8,7 +8,7 @@ use ordercal::metrics::{
     Binning, BootstrapOptions, Metric, MetricOptions, Predictions, Reliability, Target,
     bootstrap_watched, evaluate as compute,
 };
-use ordercal::{Progress, Watch};
+use ordercal::{Progress, ScoreKind, Watch};
 use pyo3::prelude::*;
 
 use crate::arrays::{Labels, Matrix, Rows, kind};
@@ -91,16 +91,9 @@ pub fn evaluate(
             .with_resamples(r)
             .with_seed(seed)
     });
-    let measure = |watch: &dyn Watch| -> ordercal::Result<(Vec<Measured>, Vec<String>)> {
-        let data = rows.dataset(kind, view)?;
-        Metric::check_labels(&metrics, &data)?;
-        if how.is_some() && data.has_soft_labels() {
-            return Err(ordercal::Error::SoftLabels {
-                what: "a bootstrap",
-            });
-        }
-        let predictions = Predictions::from(&data);
-        let values = compute(&predictions, &metrics, &options)?;
+    type Found = ordercal::Result<(Vec<Measured>, Vec<String>)>;
+    let of = |predictions: &Predictions<'_>, checks: &RowChecks, watch: &dyn Watch| -> Found {
+        let values = compute(predictions, &metrics, &options)?;
         let intervals = match &how {
             Some(how) => {
                 let tell = |iteration, of| {
@@ -110,7 +103,7 @@ pub fn evaluate(
                         loss: f64::NAN,
                     })
                 };
-                let found = bootstrap_watched(&predictions, &metrics, &options, how, &tell)?;
+                let found = bootstrap_watched(predictions, &metrics, &options, how, &tell)?;
                 Some(found)
             }
             None => None,
@@ -122,9 +115,27 @@ pub fn evaluate(
             });
             (metric.key(), values[metric], interval)
         };
-        let warnings = RowChecks::of(&data).evaluation();
+        let warnings = checks.evaluation();
         let warnings = warnings.iter().map(ToString::to_string).collect();
         Ok((metrics.iter().map(one).collect(), warnings))
+    };
+    let measure = |watch: &dyn Watch| -> Found {
+        if kind == ScoreKind::Probs && !soft {
+            let predictions = rows.probabilities(view)?;
+            return of(
+                &predictions,
+                &RowChecks::of_probabilities(&predictions),
+                watch,
+            );
+        }
+        let data = rows.dataset(kind, view)?;
+        Metric::check_labels(&metrics, &data)?;
+        if how.is_some() && soft {
+            return Err(ordercal::Error::SoftLabels {
+                what: "a bootstrap",
+            });
+        }
+        of(&Predictions::from(&data), &RowChecks::of(&data), watch)
     };
     let (measured, warnings) = beside(py, progress, measure)?.map_err(refuse)?;
     warn(py, &warnings)?;

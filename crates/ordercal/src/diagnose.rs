@@ -21,8 +21,8 @@ use rayon::prelude::*;
 
 use crate::data::{Dataset, Fingerprint, NORMALISATION_TOLERANCE, ScoreKind, Scores};
 use crate::methods::FitReport;
+use crate::metrics::Predictions;
 use crate::models::Model;
-use crate::rank::argmax;
 
 /// How many rows per class a fit should have.
 const ROWS_PER_CLASS: usize = 10;
@@ -342,19 +342,32 @@ impl RowChecks {
             self.hits[1] += data.examples();
             return;
         }
-        let rows = data.scores().as_slice().par_chunks(data.classes());
-        let counts = rows
-            .zip(data.labels())
-            .with_min_len(256)
-            .map(|(scores, &label)| {
-                let difference = argmax(scores) as i64 - i64::from(label);
-                [-1, 0, 1].map(|shift| usize::from(difference == shift))
-            });
-        let add = |a: [usize; 3], b: [usize; 3]| [a[0] + b[0], a[1] + b[1], a[2] + b[2]];
-        let found = counts.reduce(|| [0; 3], add);
-        for (hits, found) in self.hits.iter_mut().zip(found) {
-            *hits += found;
+        self.count_hits(&Predictions::from(data));
+    }
+
+    /// The checks of given probabilities.
+    pub fn of_probabilities(predictions: &Predictions<'_>) -> Self {
+        let mut checks = Self::new(predictions.classes());
+        checks.rows = predictions.rows();
+        (checks.unit, checks.distributions) = (false, false);
+        for &label in predictions.labels() {
+            checks.seen[label as usize] = true;
         }
+        checks.count_hits(predictions);
+        checks
+    }
+
+    fn count_hits(&mut self, predictions: &Predictions<'_>) {
+        let add = |a: [usize; 3], b: [usize; 3]| [a[0] + b[0], a[1] + b[1], a[2] + b[2]];
+        let found = predictions
+            .predicted()
+            .zip(predictions.labels())
+            .map(|(predicted, &label)| {
+                let difference = i64::from(predicted) - i64::from(label);
+                [-1, 0, 1].map(|shift| usize::from(difference == shift))
+            })
+            .reduce(|| [0; 3], add);
+        self.hits = add(self.hits, found);
     }
 
     /// What to say before a model is fitted to the rows.

@@ -5,6 +5,7 @@
 use half::{bf16, f16};
 use ndarray::{Array2, array};
 use ordercal::metrics::Predictions;
+use ordercal::rank::same_ranking;
 use ordercal::{Dataset, Error, Method, ScoreKind, Scores};
 
 fn logits(values: Array2<f32>) -> Result<Scores<'static>, Error> {
@@ -93,6 +94,23 @@ fn masked_classes_are_valid_but_not_all_may_be_masked() {
         Dataset::new(scores, &[1, 1]).unwrap_err(),
         Error::LabelMasked { row: 1, label: 1 }
     );
+}
+
+/// Of each pair of neighbouring numbers, the larger keeps the larger logarithm.
+#[test]
+fn neighbouring_probabilities_keep_their_ranking() {
+    for step in 0_u32..3000 {
+        // Everywhere between 0.1 and 0.3.
+        let p = 0.1 + 0.2 * (0.618_034 * f64::from(step)).fract();
+        let near = |steps: u64| f64::from_bits(p.to_bits() + steps);
+        let (b, c) = (near(1 + u64::from(step % 3)), near(4 + u64::from(step % 9)));
+        let row = array![[p, b, c, 1.0 - p - b - c]];
+        let scores = Scores::new(ScoreKind::Probs, row.view()).unwrap();
+        assert!(
+            same_ranking(row.as_slice().unwrap(), scores.row(0)),
+            "{row}"
+        );
+    }
 }
 
 #[test]

@@ -81,6 +81,7 @@ const SMALL: (usize, usize) = (5000, 10);
 const MIDDLE: (usize, usize) = (5000, 100);
 const LARGE: (usize, usize) = (25_000, 1000);
 const LONG: (usize, usize) = (1_000_000, 10);
+const WIDE: (usize, usize) = (100_000, 100);
 /// Rows of 1000 classes that are transformed on one core.
 const APPLIED: (usize, usize) = (4096, 1000);
 
@@ -112,9 +113,17 @@ pub fn all() -> Vec<Workload> {
             .against("torchmetrics-ece", 2.0)
             .beside("netcal-ece"),
         Workload::new("ts to probabilities", LONG, apply(Ts::default()))
-            .against("numpy-softmax", 1.0),
+            .against("numpy-softmax", 6.0),
         Workload::new("diag to probabilities", LONG, apply(Diag::default()))
-            .against("numpy-softmax", 1.0),
+            .against("numpy-softmax", 4.0),
+        Workload::new("auto to probabilities", LONG, apply(Auto::default()))
+            .beside("numpy-softmax"),
+        Workload::new("ts to probabilities", WIDE, apply(Ts::default())).beside("numpy-softmax"),
+        Workload::new("auto to probabilities", WIDE, apply(Auto::default()))
+            .beside("numpy-softmax"),
+        Workload::new("ts to probabilities", LARGE, apply(Ts::default())).beside("numpy-softmax"),
+        Workload::new("auto to probabilities", LARGE, apply(Auto::default()))
+            .beside("numpy-softmax"),
         Workload::new(
             "ts to probabilities, one core",
             APPLIED,

@@ -8,6 +8,8 @@ use rayon::prelude::*;
 use super::array::ScoreArray;
 use super::kind::ScoreKind;
 use crate::error::{Error, Result};
+use crate::math::exp::ln_f64;
+use crate::math::lanes;
 use crate::math::simd::{check_environment, vectorized};
 use crate::math::softmax;
 use crate::rank::{self, Narrower};
@@ -89,7 +91,7 @@ impl<'a> Scores<'a> {
                 }
             }
             ScoreArray::F64(values) => {
-                convert_rows(kind, values, |v| v, tolerance, kind == ScoreKind::Logits)?.into()
+                convert_rows(kind, values, |v| v, tolerance, remove_offset)?.into()
             }
             ScoreArray::F16(values) => convert(kind, values, f64::from, tolerance)?.into(),
             ScoreArray::Bf16(values) => convert(kind, values, f64::from, tolerance)?.into(),
@@ -307,18 +309,24 @@ fn check_row(kind: ScoreKind, row: usize, values: &[f32], tolerance: f64) -> Res
     }
     if kind == ScoreKind::LogProbs {
         let sum = softmax::log_sum_exp(values).exp();
-        check_total(kind, row, top, sum, tolerance)?;
+        check_total(kind, row, values, sum, tolerance)?;
     }
     Ok(())
 }
 
-fn check_total(kind: ScoreKind, row: usize, column: usize, sum: f64, tolerance: f64) -> Result<()> {
+fn check_total<T: PartialOrd>(
+    kind: ScoreKind,
+    row: usize,
+    values: &[T],
+    sum: f64,
+    tolerance: f64,
+) -> Result<()> {
     if (sum - 1.0).abs() <= tolerance {
         return Ok(());
     }
     Err(Error::NotNormalised {
         row,
-        column,
+        column: rank::argmax(values),
         sum,
         kind: kind.to_string(),
     })
@@ -331,16 +339,16 @@ fn convert<T: Copy + Sync>(
     to_f64: impl Fn(T) -> f64 + Sync,
     tolerance: f64,
 ) -> Result<Vec<f32>> {
-    convert_rows(kind, source, to_f64, tolerance, false)
+    convert_rows(kind, source, to_f64, tolerance, |_| {})
 }
 
-/// The same for any float type. With `shift`, large common offsets of rows are removed.
+/// The same for any float type. Logits go through `shift`.
 fn convert_rows<T: Copy + Sync>(
     kind: ScoreKind,
     source: ArrayView2<'_, T>,
     to_f64: impl Fn(T) -> f64 + Sync,
     tolerance: f64,
-    shift: bool,
+    shift: impl Fn(&mut [f64]) + Sync,
 ) -> Result<Vec<f32>> {
     let classes = source.ncols();
     let mut target = vec![0.0; source.len()];
@@ -348,26 +356,70 @@ fn convert_rows<T: Copy + Sync>(
         .par_chunks_mut(classes)
         .enumerate()
         .map_init(
-            || (Narrower::new(classes), vec![0.0; classes]),
-            |(narrower, wide), (row, narrow)| {
-                for (wide, &value) in wide.iter_mut().zip(source.row(row)) {
-                    *wide = to_f64(value);
-                }
-                check_wide(kind, row, wide, tolerance)?;
-                if kind == ScoreKind::Probs {
-                    for value in wide.iter_mut() {
-                        *value = value.max(f64::from(f32::MIN_POSITIVE)).ln();
+            || {
+                (
+                    Narrower::new(classes),
+                    vec![0.0; classes],
+                    vec![0.0; classes],
+                )
+            },
+            |(narrower, wide, logs), (row, narrow)| {
+                let values = source.row(row);
+                match values.to_slice() {
+                    Some(values) => {
+                        for (wide, &value) in wide.iter_mut().zip(values) {
+                            *wide = to_f64(value);
+                        }
+                    }
+                    None => {
+                        for (wide, &value) in wide.iter_mut().zip(values) {
+                            *wide = to_f64(value);
+                        }
                     }
                 }
-                if shift {
-                    remove_offset(wide);
+                check_wide(kind, row, wide, tolerance)?;
+                match kind {
+                    ScoreKind::Probs => {
+                        if logarithms(wide, logs) {
+                            narrower.narrow(wide, logs, narrow);
+                        } else {
+                            narrower.narrow_in_order(wide, logs, narrow);
+                        }
+                    }
+                    ScoreKind::Logits => {
+                        shift(wide);
+                        narrower.narrow(wide, wide, narrow);
+                    }
+                    ScoreKind::LogProbs => narrower.narrow(wide, wide, narrow),
                 }
-                narrower.narrow(wide, narrow);
                 Ok(())
             },
         )
         .find_map_first(Result::err)
         .map_or(Ok(target), Err)
+}
+
+vectorized! {
+    /// Raises probabilities to the smallest normal `f32`, and takes their logarithms. Whether rounding these to 32 bits
+    /// is certain not to change the places of two classes.
+    ///
+    /// A logarithm is off by two units in its last place, so those of neighbouring numbers may change places; rounding
+    /// then makes them equal, unless the middle between two 32-bit floats lies between them.
+    fn logarithms(probs: &mut [f64], logs: &mut [f64]) -> bool {
+        const SMALLEST: f64 = f32::MIN_POSITIVE as f64;
+        /// What rounding takes away of the 52 bits, and how close to its middle is too close.
+        const LOST: u64 = (1 << 29) - 1;
+        const CLOSE: u64 = 16;
+        let mut certain = true;
+        for (p, log) in probs.iter_mut().zip(logs) {
+            let raised = if *p > SMALLEST { *p } else { SMALLEST };
+            *p = raised;
+            *log = ln_f64(raised);
+            let above_middle = (log.to_bits() & LOST).wrapping_sub((LOST >> 1) - CLOSE);
+            certain &= above_middle > 2 * CLOSE;
+        }
+        certain
+    }
 }
 
 /// Subtracts the largest score from a row whose differences would be lost in 32 bits.
@@ -389,20 +441,39 @@ fn remove_offset(row: &mut [f64]) {
 
 /// Checks what is lost in the conversion: values outside the range of `f32`, and probabilities as such.
 fn check_wide(kind: ScoreKind, row: usize, values: &[f64], tolerance: f64) -> Result<()> {
-    for (column, &value) in values.iter().enumerate() {
-        if value.is_nan() {
-            return Err(Error::NanScore { row, column });
-        }
-        if value > f64::from(f32::MAX) || (value.is_finite() && value < f64::from(f32::MIN)) {
-            return Err(Error::ScoreTooLarge { row, column, value });
-        }
-        if kind == ScoreKind::Probs && value < 0.0 {
-            return Err(Error::NegativeProbability { row, column, value });
+    const LARGEST: f64 = f32::MAX as f64;
+    let lowest = match kind {
+        ScoreKind::Probs => 0.0,
+        ScoreKind::Logits | ScoreKind::LogProbs => -LARGEST,
+    };
+    let (within, sum) = total(values, lowest, LARGEST);
+    if !within {
+        // Something is wrong, or a class is masked.
+        for (column, &value) in values.iter().enumerate() {
+            if value.is_nan() {
+                return Err(Error::NanScore { row, column });
+            }
+            if value > LARGEST || (value.is_finite() && value < -LARGEST) {
+                return Err(Error::ScoreTooLarge { row, column, value });
+            }
+            if kind == ScoreKind::Probs && value < 0.0 {
+                return Err(Error::NegativeProbability { row, column, value });
+            }
         }
     }
-    if kind == ScoreKind::Probs {
-        let sum = values.iter().sum();
-        check_total(kind, row, rank::argmax(values), sum, tolerance)?;
+    match kind {
+        ScoreKind::Probs => check_total(kind, row, values, sum, tolerance),
+        ScoreKind::Logits | ScoreKind::LogProbs => Ok(()),
     }
-    Ok(())
+}
+
+vectorized! {
+    /// Whether all values are within a range (and not NaN), and their sum.
+    fn total(values: &[f64], lowest: f64, highest: f64) -> (bool, f64) {
+        let mut within = true;
+        for &value in values {
+            within &= (value >= lowest) & (value <= highest);
+        }
+        (within, lanes::fold::<32, _, _>(values, 0.0, |sum, value| sum + value, |a, b| a + b))
+    }
 }

@@ -120,13 +120,32 @@ pub(crate) fn probabilities(values: &mut [f64]) {
     normalise_rows(values, values.len());
 }
 
-/// Logits to log-probabilities, in place; `scratch` is of the same length.
-pub(crate) fn log_probabilities(values: &mut [f64], scratch: &mut [f64]) {
-    scratch.copy_from_slice(values);
-    let (max, sum) = exponentials(scratch);
-    let log_sum = sum.ln();
-    for value in values {
-        *value = (*value - max) - log_sum;
+/// Rows of logits to log-probabilities, in place. `scratch` may have any length.
+pub(crate) fn log_probabilities(values: &mut [f64], classes: usize, scratch: &mut Vec<f64>) {
+    let group = group(classes) * classes;
+    scratch.resize(values.len().min(group), 0.0);
+    for values in values.chunks_mut(group) {
+        log_probabilities_of_group(values, classes, &mut scratch[..values.len()]);
+    }
+}
+
+vectorized! {
+    fn log_probabilities_of_group(values: &mut [f64], classes: usize, e: &mut [f64]) {
+        for row in values.chunks_exact_mut(classes) {
+            let top = largest(row);
+            for value in row {
+                *value -= top;
+            }
+        }
+        for (e, &value) in e.iter_mut().zip(&*values) {
+            *e = exp_f64(value);
+        }
+        for (row, e) in values.chunks_exact_mut(classes).zip(e.chunks_exact(classes)) {
+            let log_sum = ln_f64(exact_sum(e, 1.0));
+            for value in row {
+                *value -= log_sum;
+            }
+        }
     }
 }
 
@@ -182,7 +201,7 @@ mod tests {
             let mut ours = logits.clone();
             probabilities(&mut ours);
             let mut logs = logits.clone();
-            log_probabilities(&mut logs, &mut vec![0.0; classes]);
+            log_probabilities(&mut logs, classes, &mut Vec::new());
             for ((p, l), v) in ours.iter().zip(&logs).zip(&logits) {
                 assert!((p - v.exp() / sum).abs() < 1e-12);
                 assert!((l - (v - sum.ln())).abs() < 1e-11);
@@ -212,6 +231,13 @@ mod tests {
             for row in alone.chunks_exact_mut(classes) {
                 let (_, sum) = exponentials(row);
                 row.iter_mut().for_each(|v| *v *= 1.0 / sum);
+            }
+            let mut logs = all.clone();
+            log_probabilities(&mut logs, classes, &mut Vec::new());
+            for (row, logs) in all.chunks_exact(classes).zip(logs.chunks_exact(classes)) {
+                let mut one = row.to_vec();
+                log_probabilities(&mut one, classes, &mut Vec::new());
+                assert!(one == logs);
             }
             unnormalised_rows(&mut all, classes);
             normalise_rows(&mut all, classes);

@@ -6,6 +6,7 @@ use super::check::check_non_negative;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::math::gemm::{Matrix, multiply, multiply_add};
+use crate::math::softmax;
 use crate::methods::likelihood::plain_nll;
 use crate::methods::{Calibrator, FitReport, Fitted};
 use crate::models::kernel::{self, Centres, KernelModel, KernelParts, LARGEST_COEFFICIENT};
@@ -201,9 +202,10 @@ impl<'a> Objective<'a> {
     fn new(data: &'a Dataset<'a>, settings: &Kernel) -> Self {
         let (rows, classes) = (data.rows(), data.classes());
         let mut logs = vec![0.0; rows * classes];
-        logs.par_chunks_mut(classes)
-            .enumerate()
-            .for_each(|(row, logs)| kernel::read(data.scores().row(row), logs));
+        let block = softmax::group(classes) * classes;
+        logs.par_chunks_mut(block)
+            .zip(data.scores().as_slice().par_chunks(block))
+            .for_each(|(logs, scores)| kernel::read(scores, classes, logs));
         // Rows that count, drawn without replacement; a quarter of them at most.
         let mut drawn: Vec<usize> = (0..rows).filter(|&row| data.weight(row) > 0.0).collect();
         let count = settings

@@ -200,9 +200,7 @@ pub fn bootstrap_watched(
         .map(|&(metric, value)| GapIntervals::new(metric, predictions, options, value))
         .collect();
     for_each_batch(predictions, how, |weightings, done| {
-        for one in &mut simulated {
-            one.add(weightings);
-        }
+        GapIntervals::add_to_all(&mut simulated, weightings);
         if !metrics.is_empty() {
             let weightings: Vec<Option<&[f64]>> = weightings.iter().map(|w| Some(&w[..])).collect();
             resampled.extend(evaluator.values(&weightings));

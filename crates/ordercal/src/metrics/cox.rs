@@ -1,18 +1,20 @@
 //! Cox's recalibration: a logistic regression of the outcome on the log-odds of its probability.
 
 use super::row_stats::WeightedRows;
+use crate::math::exp::{exp_f64, ln_f64};
+use crate::math::simd::vectorized;
 
 /// Probabilities count as at least this far from 0 and 1, so that log-odds are finite.
 const TINY: f64 = f64::EPSILON / 2.0;
 const MAX_STEPS: usize = 60;
 
-/// Rows with the same log-odds.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Point {
-    pub(crate) log_odds: f64,
+/// Rows, or groups of rows with the same probability, column by column.
+#[derive(Debug, Default)]
+pub(crate) struct Points {
+    pub(crate) log_odds: Vec<f64>,
     /// The share of them in which it happened.
-    pub(crate) share: f64,
-    pub(crate) weight: f64,
+    pub(crate) share: Vec<f64>,
+    pub(crate) weight: Vec<f64>,
 }
 
 /// The intercept and the slope, and the inverse of the information matrix (the negative Hessian).
@@ -28,29 +30,42 @@ pub(crate) fn log_odds(p: f64) -> f64 {
     p.max(TINY).ln() - (1.0 - p).max(TINY).ln()
 }
 
+vectorized! {
+    /// [`log_odds`] of many, in place.
+    fn all_log_odds(probs: &mut [f64]) {
+        for p in probs {
+            let happens = if *p > TINY { *p } else { TINY };
+            let rest = if 1.0 - *p > TINY { 1.0 - *p } else { TINY };
+            *p = ln_f64(happens) - ln_f64(rest);
+        }
+    }
+}
+
 /// Of more than two classes the predicted one, of two the second.
-pub(crate) fn points(rows: &WeightedRows<'_>) -> Vec<Point> {
+pub(crate) fn points(rows: &WeightedRows<'_>) -> Points {
     let binary = rows.classes == 2;
-    let rows = rows.stats.iter().enumerate().filter_map(|(row, stat)| {
+    let mut points = Points::default();
+    for (row, stat) in rows.stats.iter().enumerate() {
         let weight = rows.weights.map_or(1.0, |w| w[row]);
-        let x = log_odds(stat.confidence);
+        if weight <= 0.0 {
+            continue;
+        }
         // Two classes: p₂ is the confidence or 1 minus it, and the label is the predicted class or the other.
-        let (log_odds, happened) = match (binary, stat.predicted) {
-            (true, 0) => (-x, !stat.hit()),
-            _ => (x, stat.hit()),
+        let (p, happened) = match (binary, stat.predicted) {
+            (true, 0) => (1.0 - stat.confidence, !stat.hit()),
+            _ => (stat.confidence, stat.hit()),
         };
-        (weight > 0.0).then_some(Point {
-            log_odds,
-            share: f64::from(u8::from(happened)),
-            weight,
-        })
-    });
-    rows.collect()
+        points.log_odds.push(p);
+        points.share.push(f64::from(u8::from(happened)));
+        points.weight.push(weight);
+    }
+    all_log_odds(&mut points.log_odds);
+    points
 }
 
 /// The maximum of the likelihood by Newton's method; `None` if there is none, because all outcomes are the same, all
 /// probabilities are the same, or some log-odds separates the outcomes.
-pub(crate) fn fit(points: &[Point]) -> Option<CoxFit> {
+pub(crate) fn fit(points: &Points) -> Option<CoxFit> {
     let (mut intercept, mut slope) = (0.0, 0.0);
     let mut current = Likelihood::at(points, intercept, slope);
     for _ in 0..MAX_STEPS {
@@ -86,14 +101,14 @@ pub(crate) fn fit(points: &[Point]) -> Option<CoxFit> {
 impl CoxFit {
     /// How far the intercept and the slope can be off if every log-odds is off by up to `off(log-odds)`: twice the
     /// effect to first order.
-    pub(crate) fn error_bounds(&self, points: &[Point], off: impl Fn(f64) -> f64) -> [f64; 2] {
+    pub(crate) fn error_bounds(&self, points: &Points, off: impl Fn(f64) -> f64) -> [f64; 2] {
         let mut reach = [0.0; 2];
-        for point in points {
-            let x = point.log_odds;
+        let outcomes = points.share.iter().zip(&points.weight);
+        for (&x, (&share, &weight)) in points.log_odds.iter().zip(outcomes) {
             let p = sigmoid(self.intercept + self.slope * x);
-            let moved = point.weight * off(x);
+            let moved = weight * off(x);
             let curve = p * (1.0 - p) * self.slope.abs();
-            let residual = point.share * (1.0 - p) + (1.0 - point.share) * p;
+            let residual = share * (1.0 - p) + (1.0 - share) * p;
             reach[0] += moved * curve;
             reach[1] += moved * (residual + x.abs() * curve);
         }
@@ -115,30 +130,18 @@ struct Likelihood {
 }
 
 impl Likelihood {
-    fn at(points: &[Point], intercept: f64, slope: f64) -> Self {
-        let mut found = Self {
-            value: 0.0,
-            gradient: [0.0; 2],
-            information: [0.0; 3],
-        };
-        for point in points {
-            let x = point.log_odds;
-            let eta = intercept + slope * x;
-            let small = (-eta.abs()).exp();
-            let smaller = small / (1.0 + small);
-            let p = if eta < 0.0 { smaller } else { 1.0 - smaller };
-            found.value += point.weight
-                * (point.share * eta.min(0.0) + (1.0 - point.share) * (-eta).min(0.0)
-                    - small.ln_1p());
-            let residual = point.weight * (point.share - p);
-            let curve = point.weight * smaller * (1.0 - smaller);
-            found.gradient[0] += residual;
-            found.gradient[1] += residual * x;
-            found.information[0] += curve;
-            found.information[1] += curve * x * x;
-            found.information[2] += curve * x;
+    fn at(points: &Points, intercept: f64, slope: f64) -> Self {
+        let Points {
+            log_odds,
+            share,
+            weight,
+        } = points;
+        let [value, g0, g1, i0, i1, i2] = sums(log_odds, share, weight, intercept, slope);
+        Self {
+            value,
+            gradient: [g0, g1],
+            information: [i0, i1, i2],
         }
-        found
     }
 
     fn inverse(&self) -> Option<[[f64; 2]; 2]> {
@@ -150,5 +153,39 @@ impl Likelihood {
                 [-beside / determinant, a / determinant],
             ]
         })
+    }
+}
+
+vectorized! {
+    /// The log-likelihood, its gradient and its information matrix, as in [`Likelihood`].
+    fn sums(log_odds: &[f64], share: &[f64], weight: &[f64], intercept: f64, slope: f64) -> [f64; 6] {
+        const LANES: usize = 8;
+        let mut lanes = [[0.0; LANES]; 6];
+        let mut add = |lane: usize, x: f64, share: f64, weight: f64| {
+            let eta = intercept + slope * x;
+            let small = exp_f64(-eta.abs());
+            let smaller = small / (1.0 + small);
+            let p = if eta < 0.0 { smaller } else { 1.0 - smaller };
+            let happens = if eta < 0.0 { eta } else { 0.0 };
+            let rest = if eta > 0.0 { -eta } else { 0.0 };
+            let likelihood = share * happens + (1.0 - share) * rest - ln_f64(1.0 + small);
+            let residual = weight * (share - p);
+            let curve = weight * smaller * (1.0 - smaller);
+            let terms = [weight * likelihood, residual, residual * x, curve, curve * x * x, curve * x];
+            for (lanes, term) in lanes.iter_mut().zip(terms) {
+                lanes[lane] += term;
+            }
+        };
+        let whole = log_odds.len() / LANES * LANES;
+        for start in (0..whole).step_by(LANES) {
+            let (x, s, w) = (&log_odds[start..][..LANES], &share[start..][..LANES], &weight[start..][..LANES]);
+            for lane in 0..LANES {
+                add(lane, x[lane], s[lane], w[lane]);
+            }
+        }
+        for place in whole..log_odds.len() {
+            add(place - whole, log_odds[place], share[place], weight[place]);
+        }
+        lanes.map(|lanes| lanes.iter().sum())
     }
 }

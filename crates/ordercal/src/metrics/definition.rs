@@ -1,8 +1,7 @@
 //! What the registry knows about a metric.
 
-use super::binning::Sorted;
+use super::binning::{Binning, Sorted};
 use super::options::MetricOptions;
-use super::predictions::Predictions;
 use super::row_stats::WeightedRows;
 use super::state::{Estimate, MetricState};
 
@@ -51,13 +50,10 @@ pub(crate) enum Compute {
     Rows(fn(&WeightedRows<'_>, &MetricOptions) -> f64),
     /// From the confidences of the predicted classes, in ascending order.
     TopLabel(fn(&Sorted<'_>, &MetricOptions) -> f64),
-    /// From the probabilities of every class, one column at a time; gives one value for each of several
-    /// weightings of the rows, so that a bootstrap reads the columns once.
-    PerClass(PerClassFn),
+    /// From the error of every class, with its probabilities in bins of this kind, and what the classes' errors become
+    /// together.
+    PerClass(Binning, fn(&[f64], &MetricOptions) -> f64),
 }
-
-/// Computes a metric of single classes for each of several weightings of the rows; `None` for the rows' own weights.
-pub(crate) type PerClassFn = fn(&Predictions<'_>, &[Option<&[f64]>], &MetricOptions) -> Vec<f64>;
 
 /// How a metric is read from a [`MetricState`].
 pub(crate) enum FromState {

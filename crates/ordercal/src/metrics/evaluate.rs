@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::binning::Binning;
+use super::classwise::class_errors;
 use super::definition::Compute;
 use super::options::MetricOptions;
 use super::predictions::Predictions;
@@ -68,7 +70,7 @@ impl<'p, 'a> Evaluator<'p, 'a> {
             metric.check_classes(predictions.classes())?;
         }
         let by_rows =
-            |metric: &Metric| !matches!(metric.definition().compute, Compute::PerClass(_));
+            |metric: &Metric| !matches!(metric.definition().compute, Compute::PerClass(..));
         let stats = if metrics.iter().any(by_rows) {
             predictions.row_stats()
         } else {
@@ -96,12 +98,31 @@ impl<'p, 'a> Evaluator<'p, 'a> {
             .par_iter()
             .map(|weights| self.row_values(*weights))
             .collect();
-        for (place, metric) in self.metrics.iter().enumerate() {
-            if let Compute::PerClass(compute) = metric.definition().compute {
-                let errors = compute(self.predictions, weightings, self.options);
-                for (values, error) in values.iter_mut().zip(errors) {
-                    values[place] = error;
-                }
+        let per_class = |(place, metric): (usize, &Metric)| match metric.definition().compute {
+            Compute::PerClass(binning, combine) => Some((place, binning, combine)),
+            _ => None,
+        };
+        let asked: Vec<_> = self
+            .metrics
+            .iter()
+            .enumerate()
+            .filter_map(per_class)
+            .collect();
+        if asked.is_empty() {
+            return values;
+        }
+        let mut binnings: Vec<Binning> = Vec::new();
+        for &(_, binning, _) in &asked {
+            if !binnings.contains(&binning) {
+                binnings.push(binning);
+            }
+        }
+        let errors = class_errors(self.predictions, weightings, self.options, &binnings);
+        for (place, binning, combine) in asked {
+            let kind = binnings.iter().position(|&known| known == binning);
+            let Some(kind) = kind else { continue };
+            for (values, errors) in values.iter_mut().zip(&errors[kind]) {
+                values[place] = combine(errors, self.options);
             }
         }
         values

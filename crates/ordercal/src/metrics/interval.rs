@@ -64,9 +64,33 @@ struct Simulated {
     slope: f64,
 }
 
+/// How much every row weighs in each of several resamples.
+struct Resamples {
+    /// Row by row, so that a row is added to all resamples at once.
+    by_row: Vec<f64>,
+    /// What makes the weights of each resample sum to those of the rows.
+    scales: Vec<f64>,
+}
+
+impl Resamples {
+    fn new(weightings: &[Vec<f64>], total: f64) -> Self {
+        let rows = weightings.first().map_or(0, Vec::len);
+        let by_row = (0..rows).flat_map(|row| weightings.iter().map(move |weights| weights[row]));
+        let scale = |weights: &Vec<f64>| total / weights.iter().sum::<f64>();
+        Self {
+            by_row: by_row.collect(),
+            scales: weightings.iter().map(scale).collect(),
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.scales.len()
+    }
+}
+
 /// Whether a metric looks at every class.
 fn is_per_class(metric: Metric) -> bool {
-    matches!(metric.definition().compute, Compute::PerClass(_))
+    matches!(metric.definition().compute, Compute::PerClass(..))
 }
 
 /// Whether a metric is a norm of gaps, which [`GapIntervals`] are made for.
@@ -223,50 +247,60 @@ impl<'p, 'a> GapIntervals<'p, 'a> {
         }
     }
 
-    /// Takes in resamples: how much every row weighs in each.
-    pub(super) fn add(&mut self, weightings: &[Vec<f64>]) {
-        let total = self.total;
-        let scales: Vec<f64> = weightings
-            .par_iter()
-            .map(|weights| total / weights.iter().sum::<f64>())
-            .collect();
-        let found: Vec<Simulated> = match &self.top {
-            Some(top) => {
-                let pairs = weightings.par_iter().zip(&scales);
-                pairs.map(|(w, &scale)| top.simulate(w, scale)).collect()
+    /// Takes in resamples for all of several metrics.
+    pub(super) fn add_to_all(all: &mut [Self], weightings: &[Vec<f64>]) {
+        let Some(first) = all.first() else { return };
+        let resamples = Resamples::new(weightings, first.total);
+        let (predictions, options) = (first.predictions, first.options);
+        let by_class = |one: &&mut Self| one.top.is_none();
+        let (mut per_class, top): (Vec<&mut Self>, Vec<&mut Self>) =
+            all.iter_mut().partition(by_class);
+        for one in top {
+            if let Some(top) = &one.top {
+                one.simulated.extend(top.simulate(&resamples, weightings));
             }
-            None => self.by_classes(weightings, &scales),
-        };
-        self.simulated.extend(found);
-    }
-
-    /// The sums over all classes.
-    fn by_classes(&mut self, weightings: &[Vec<f64>], scales: &[f64]) -> Vec<Simulated> {
-        let labels = self.predictions.labels();
-        let own = self.predictions.weights();
-        let (metric, options) = (self.metric, self.options);
-        let per_class = for_each_class(
-            self.predictions,
-            || (),
-            |class, column, ()| {
-                let hit: Vec<f64> = labels
-                    .iter()
-                    .map(|&label| f64::from(u8::from(label as usize == class)))
-                    .collect();
-                let bins = ObservedBins::new(metric, options, column, &hit, own);
-                let pairs = weightings.iter().zip(scales);
-                let found: Vec<Simulated> = pairs
-                    .map(|(weights, &scale)| bins.simulate(weights, scale))
-                    .collect();
-                (bins.plug_in_square(), found)
+        }
+        if per_class.is_empty() {
+            return;
+        }
+        let metrics: Vec<Metric> = per_class.iter().map(|one| one.metric).collect();
+        let labels = predictions.labels();
+        let found = for_each_class(
+            predictions,
+            || vec![0.0; predictions.rows()],
+            |class, column, hit| {
+                for (hit, &label) in hit.iter_mut().zip(labels) {
+                    *hit = f64::from(u8::from(label as usize == class));
+                }
+                let simulate = |&metric: &Metric| {
+                    let own = predictions.weights();
+                    let bins = ObservedBins::new(metric, options, column, hit, own);
+                    (bins.plug_in_square(), bins.simulate(&resamples))
+                };
+                metrics.iter().map(simulate).collect::<Vec<_>>()
             },
         );
+        for (place, one) in per_class.iter_mut().enumerate() {
+            one.add_up(
+                found.iter().map(|metrics| &metrics[place]),
+                weightings.len(),
+            );
+        }
+    }
+
+    /// Adds up what the classes say.
+    fn add_up<'f>(
+        &mut self,
+        per_class: impl ExactSizeIterator<Item = &'f (f64, Vec<Simulated>)>,
+        resamples: usize,
+    ) {
+        let (metric, options) = (self.metric, self.options);
         let share = class_share(metric, per_class.len());
-        let mut sums = vec![Simulated::default(); weightings.len()];
+        let mut sums = vec![Simulated::default(); resamples];
         let mut squares = 0.0;
         // Of the two classes `ece_positive` looks at the second.
         let skipped = usize::from(metric == Metric::EcePositive);
-        for (square, class) in per_class.iter().skip(skipped) {
+        for (square, class) in per_class.skip(skipped) {
             squares += square;
             for (sum, one) in sums.iter_mut().zip(class) {
                 for (sum, error) in sum.error.iter_mut().zip(one.error) {
@@ -286,7 +320,7 @@ impl<'p, 'a> GapIntervals<'p, 'a> {
                 };
             }
         }
-        sums
+        self.simulated.extend(sums);
     }
 
     /// The interval, after all resamples.
@@ -363,12 +397,12 @@ impl TopGaps {
                 }
             }
             _ => {
-                let mut confidence: Vec<f64> = stats.iter().map(|s| s.confidence).collect();
+                let confidence: Vec<f64> = stats.iter().map(|s| s.confidence).collect();
                 let hit: Vec<f64> = stats.iter().map(|s| f64::from(u8::from(s.hit()))).collect();
                 Self::Bins(Box::new(ObservedBins::new(
                     metric,
                     options,
-                    &mut confidence,
+                    &confidence,
                     &hit,
                     own,
                 )))
@@ -376,12 +410,13 @@ impl TopGaps {
         }
     }
 
-    /// T(λ) on a resample.
-    fn simulate(&self, weights: &[f64], scale: f64) -> Simulated {
+    /// T(λ) on each resample.
+    fn simulate(&self, resamples: &Resamples, weightings: &[Vec<f64>]) -> Vec<Simulated> {
+        let pairs = weightings.par_iter().zip(&resamples.scales);
         match self {
             Self::Bins(bins) => {
-                let mut found = bins.simulate(weights, scale);
-                for error in &mut found.error {
+                let mut found = bins.simulate(resamples);
+                for error in found.iter_mut().flat_map(|one| &mut one.error) {
                     *error = match bins.norm {
                         GapNorm::Power(norm) => root(*error, norm),
                         GapNorm::Debiased => error.sqrt(),
@@ -390,8 +425,8 @@ impl TopGaps {
                 }
                 found
             }
-            Self::Cumulative(rows) => rows.simulate(weights, scale),
-            Self::Smooth(rows) => rows.simulate(weights, scale),
+            Self::Cumulative(rows) => pairs.map(|(w, &scale)| rows.simulate(w, scale)).collect(),
+            Self::Smooth(rows) => pairs.map(|(w, &scale)| rows.simulate(w, scale)).collect(),
         }
     }
 }

@@ -25,6 +25,26 @@ vectorized! {
 }
 
 vectorized! {
+    /// Raises probabilities to the smallest normal `f32`, and returns their sum.
+    pub(crate) fn raise(probs: &mut [f64]) -> f64 {
+        const SMALLEST: f64 = f32::MIN_POSITIVE as f64;
+        for p in probs.iter_mut() {
+            *p = if *p > SMALLEST { *p } else { SMALLEST };
+        }
+        accumulate::<LANES, _, _>(probs, 0.0, |sum, value| sum + value).iter().sum()
+    }
+}
+
+vectorized! {
+    /// How many values are at most `edge`, and their sum.
+    pub(crate) fn up_to(values: &[f64], edge: f64) -> (f64, f64) {
+        let counts = accumulate::<32, _, _>(values, 0.0, |count, v| count + if v <= edge { 1.0 } else { 0.0 });
+        let sums = accumulate::<32, _, _>(values, 0.0, |sum, v| sum + if v <= edge { v } else { 0.0 });
+        (counts.iter().sum(), sums.iter().sum())
+    }
+}
+
+vectorized! {
     /// e^(score − max) · scale, bit for bit equal to the row's exponentials times its scale.
     pub(crate) fn probabilities(scores: &[f32], max: f64, scale: f64, target: &mut [f64]) {
         for (target, &score) in target.iter_mut().zip(scores) {

@@ -30,7 +30,7 @@ impl Workspace {
             sorter: Sorter::new(classes),
             order: Vec::new(),
             values: Vec::new(),
-            scratch: vec![0.0; classes],
+            scratch: Vec::new(),
             repair: Repair::default(),
             ties: TieDetector::new(classes),
         }
@@ -61,9 +61,7 @@ impl Workspace {
         match kind {
             ScoreKind::Logits => {}
             ScoreKind::LogProbs => {
-                for logits in self.values.chunks_exact_mut(classes) {
-                    softmax::log_probabilities(logits, &mut self.scratch);
-                }
+                softmax::log_probabilities(&mut self.values, classes, &mut self.scratch);
             }
             ScoreKind::Probs => {
                 softmax::unnormalised_rows(&mut self.values, classes);
@@ -89,7 +87,7 @@ impl Workspace {
         let group = softmax::group(model.classes()) * model.classes();
         for (scores, output) in scores.chunks(group).zip(output.chunks_mut(group)) {
             self.results(model, scores, kind);
-            self.round_elementwise(elementwise, scores, kind, output);
+            self.round_elementwise(model.classes(), elementwise, scores, kind, output);
         }
     }
 
@@ -116,6 +114,7 @@ impl Workspace {
     /// Rounds the rows of an elementwise model. Only rows whose order rounding may have changed are sorted.
     fn round_elementwise<T: Real>(
         &mut self,
+        classes: usize,
         elementwise: Elementwise,
         scores: &[f32],
         kind: ScoreKind,
@@ -127,7 +126,6 @@ impl Workspace {
         if all {
             elementwise::round_all(&bounds, &self.values, output);
         }
-        let classes = self.scratch.len();
         let rows = scores
             .chunks_exact(classes)
             .zip(output.chunks_exact_mut(classes));

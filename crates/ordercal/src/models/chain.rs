@@ -9,6 +9,7 @@ use super::{Model, check};
 use crate::error::Result;
 use crate::math::softmax;
 use crate::rank::{Narrower, Sorter};
+use crate::real::Real;
 
 /// The smallest log-probability passed to the second model. Logits around ±1e38 have log-probabilities that overflow 32-bit
 /// floats.
@@ -33,7 +34,7 @@ pub(crate) fn clamp_log_prob_f32(log: f32) -> f32 {
 }
 
 /// The composition g(ln softmax(f(x))) of two models for K classes: the second, g, reads the log-probabilities of the
-/// first, f, as 32-bit floats.
+/// first, f, as 32-bit floats (a temperature reads them in 64 bits).
 ///
 /// The composition of order-preserving models is order-preserving.
 ///
@@ -74,6 +75,11 @@ impl ChainModel {
         &self.first
     }
 
+    /// Whether both pass the same numbers on.
+    pub(super) fn passes_on_as(&self, other: &Self) -> bool {
+        self.then.order_preserving() == other.then.order_preserving() && self.first == other.first
+    }
+
     /// The model g, which reads the log-probabilities of the first.
     pub fn then(&self) -> &Model {
         &self.then
@@ -94,25 +100,61 @@ impl Form for ChainModel {
     }
 
     fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
+        if let Model::Ts(ts) = &*self.then {
+            // A temperature needs neither logarithms of probabilities nor their rounding: a shift of a row cancels.
+            self.first.logits(block, logits);
+            let beta = ts.inverse_temperature();
+            logits.iter_mut().for_each(|logit| *logit *= beta);
+            return;
+        }
+        self.then_logits(&mut self.pass_on(block), block.classes, logits);
+    }
+}
+
+/// What the first model of a chain passes on to the second, as 32-bit log-probabilities.
+pub(super) struct PassedOn {
+    scores: Vec<f32>,
+    /// Empty until a model asks for it.
+    order: Vec<u32>,
+}
+
+impl ChainModel {
+    /// The scores that the second model reads.
+    pub(super) fn pass_on(&self, block: &RowBlock<'_>) -> PassedOn {
         let classes = block.classes;
-        self.first.logits(block, logits);
-        let mut scratch = vec![0.0; classes];
-        let (mut narrower, mut sorter) = (Narrower::new(classes), Sorter::new(classes));
-        let mut scores = vec![0.0_f32; logits.len()];
-        let mut order = Vec::new();
-        let rows = logits.chunks_exact_mut(classes);
-        for (logs, scores) in rows.zip(scores.chunks_exact_mut(classes)) {
-            softmax::log_probabilities(logs, &mut scratch);
-            clamp_log_probs(logs);
-            // The same rounding as in `Scores`, from which the second model was fitted.
-            narrower.narrow(logs, scores);
-            if self.then.reads_order() {
-                order.extend_from_slice(sorter.sort(scores));
+        let mut logs = vec![0.0; block.scores.len()];
+        self.first.logits(block, &mut logs);
+        softmax::log_probabilities(&mut logs, classes, &mut Vec::new());
+        clamp_log_probs(&mut logs);
+        let mut scores = vec![0.0_f32; logs.len()];
+        if self.then.order_preserving() {
+            let mut narrower = Narrower::new(classes);
+            let rows = logs.chunks_exact(classes);
+            for (logs, scores) in rows.zip(scores.chunks_exact_mut(classes)) {
+                narrower.narrow(logs, logs, scores);
+            }
+        } else {
+            // Classes that rounding makes equal need not be kept apart.
+            f32::round_all(&logs, None, &mut scores);
+        }
+        PassedOn {
+            scores,
+            order: Vec::new(),
+        }
+    }
+
+    /// The logits of the second model.
+    pub(super) fn then_logits(&self, first: &mut PassedOn, classes: usize, logits: &mut [f64]) {
+        let PassedOn { scores, order } = first;
+        if self.then.reads_order() && order.is_empty() {
+            let mut sorter = Sorter::new(classes);
+            for row in scores.chunks_exact(classes) {
+                order.extend_from_slice(sorter.sort(row));
             }
         }
         let between = RowBlock {
-            scores: &scores,
-            order: &order,
+            scores,
+            order,
             classes,
         };
         self.then.logits(&between, logits);

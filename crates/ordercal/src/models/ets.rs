@@ -97,18 +97,20 @@ impl Form for EtsModel {
     fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
         let classes = block.classes;
         let logs = self.parts.weights.map(f64::ln);
-        let mut tempered = vec![0.0; classes];
-        let mut scratch = vec![0.0; classes];
-        for (row, logits) in logits.chunks_exact_mut(classes).enumerate() {
+        let mut tempered = vec![0.0; logits.len()];
+        let mut scratch = Vec::new();
+        let scores = block.scores.iter();
+        for ((logit, tempered), &score) in logits.iter_mut().zip(&mut tempered).zip(scores) {
+            *logit = f64::from(score);
+            *tempered = self.parts.beta * f64::from(score);
+        }
+        softmax::log_probabilities(&mut tempered, classes, &mut scratch);
+        softmax::log_probabilities(logits, classes, &mut scratch);
+        let rows = logits.chunks_exact_mut(classes);
+        for (row, (logits, tempered)) in rows.zip(tempered.chunks_exact(classes)).enumerate() {
             let scores = block.row(row);
-            for ((logit, tempered), &score) in logits.iter_mut().zip(&mut tempered).zip(scores) {
-                *logit = f64::from(score);
-                *tempered = self.parts.beta * f64::from(score);
-            }
-            softmax::log_probabilities(&mut tempered, &mut scratch);
-            softmax::log_probabilities(logits, &mut scratch);
             let uniform = logs[2] - (count_unmasked(scores) as f64).ln();
-            mix(logs, &tempered, uniform, scores, logits);
+            mix(logs, tempered, uniform, scores, logits);
         }
     }
 }

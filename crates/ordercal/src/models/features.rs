@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::{check, check_beta, count_unmasked};
 use crate::data::Dataset;
 use crate::error::Result;
+use crate::math::exp::ln_f64;
+use crate::math::simd::vectorized;
 use crate::math::softmax;
 use crate::nn::input::InputKind;
 
@@ -106,47 +108,68 @@ impl Features {
         }
     }
 
-    /// Writes the features of one row. All slices have K elements.
-    pub(crate) fn of_row(&self, scores: &[f32], scratch: &mut [f64], features: &mut [f32]) {
+    /// Writes the features of some rows.
+    pub(crate) fn of_block(
+        &self,
+        scores: &[f32],
+        classes: usize,
+        scratch: &mut Vec<f64>,
+        features: &mut [f32],
+    ) {
+        let rows = scores.chunks_exact(classes);
         match *self {
             Self::Tempered {
                 input,
                 beta,
                 range: (low, high),
             } => {
-                let shift = shift(input, beta, scores);
-                for (feature, &score) in features.iter_mut().zip(scores) {
-                    *feature = (beta * f64::from(score) - shift).clamp(low, high) as f32;
+                for (scores, features) in rows.zip(features.chunks_exact_mut(classes)) {
+                    let shift = shift(input, beta, scores);
+                    for (feature, &score) in features.iter_mut().zip(scores) {
+                        *feature = (beta * f64::from(score) - shift).clamp(low, high) as f32;
+                    }
                 }
             }
             Self::Mixed { beta, share } => {
-                for (value, &score) in scratch.iter_mut().zip(scores) {
-                    *value = beta * f64::from(score);
+                scratch.clear();
+                scratch.extend(scores.iter().map(|&score| beta * f64::from(score)));
+                softmax::unnormalised_rows(scratch, classes);
+                softmax::normalise_rows(scratch, classes);
+                for (scores, probs) in rows.zip(scratch.chunks_exact_mut(classes)) {
+                    let uniform = share / count_unmasked(scores) as f64;
+                    for p in probs {
+                        *p = (1.0 - share) * *p + uniform;
+                    }
                 }
-                let (_, sum) = softmax::exponentials(scratch);
-                let factor = (1.0 - share) / sum;
-                let uniform = share / count_unmasked(scores) as f64;
-                for (feature, value) in features.iter_mut().zip(scratch) {
-                    // Features have 32 bits, so a 32-bit logarithm is accurate enough.
-                    *feature = ((factor * *value + uniform) as f32).ln();
-                }
+                logarithms(scratch, features);
             }
         }
-        fill_masked(scores, features);
+        let rows = scores.chunks_exact(classes);
+        for (scores, features) in rows.zip(features.chunks_exact_mut(classes)) {
+            fill_masked(scores, features);
+        }
     }
 
     /// The features of all rows, N×K.
     pub(crate) fn of_rows(&self, data: &Dataset<'_>) -> Vec<f32> {
         let classes = data.classes();
         let mut features = vec![0.0; data.rows() * classes];
+        let block = softmax::group(classes) * classes;
         features
-            .par_chunks_mut(classes)
-            .zip(data.scores().as_slice().par_chunks(classes))
-            .for_each_init(
-                || vec![0.0; classes],
-                |scratch, (features, scores)| self.of_row(scores, scratch, features),
-            );
+            .par_chunks_mut(block)
+            .zip(data.scores().as_slice().par_chunks(block))
+            .for_each_init(Vec::new, |scratch, (features, scores)| {
+                self.of_block(scores, classes, scratch, features);
+            });
         features
+    }
+}
+
+vectorized! {
+    fn logarithms(values: &[f64], logs: &mut [f32]) {
+        for (log, &value) in logs.iter_mut().zip(values) {
+            *log = ln_f64(value) as f32;
+        }
     }
 }
 
@@ -194,7 +217,7 @@ mod tests {
 
     fn compute(features: &Features, scores: &[f32]) -> Vec<f32> {
         let mut out = vec![0.0; scores.len()];
-        features.of_row(scores, &mut vec![0.0; scores.len()], &mut out);
+        features.of_block(scores, scores.len(), &mut Vec::new(), &mut out);
         out
     }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::form::{Form, RowBlock};
+use super::linear::add_terms;
 use super::parts::{ModelParts, PartsReader, Stored};
 use super::{check, check_classes};
 use crate::error::Result;
@@ -121,11 +122,23 @@ fn norms(roots: &[f32], classes: usize) -> Vec<f32> {
     rows.map(|row| row.iter().map(|r| r * r).sum()).collect()
 }
 
-/// Log-probabilities of a row, none of them below [`KernelParts::LOWEST_LOG`]; masked classes read that.
-pub(crate) fn read(scores: &[f32], logs: &mut [f32]) {
-    let shift = softmax::log_sum_exp(scores);
-    for (log, &score) in logs.iter_mut().zip(scores) {
-        *log = ((f64::from(score) - shift) as f32).max(KernelParts::LOWEST_LOG);
+/// Log-probabilities of rows, none of them below [`KernelParts::LOWEST_LOG`]; masked classes read that.
+pub(crate) fn read(scores: &[f32], classes: usize, logs: &mut [f32]) {
+    let mut shifts = vec![0.0; scores.len() / classes];
+    softmax::log_sums(scores, classes, &mut shifts);
+    subtract(scores, &shifts, logs);
+}
+
+vectorized! {
+    fn subtract(scores: &[f32], shifts: &[f64], logs: &mut [f32]) {
+        let classes = scores.len() / shifts.len();
+        let rows = scores.chunks_exact(classes).zip(logs.chunks_exact_mut(classes));
+        for ((scores, logs), shift) in rows.zip(shifts) {
+            for (log, &score) in logs.iter_mut().zip(scores) {
+                let value = (f64::from(score) - shift) as f32;
+                *log = if value > KernelParts::LOWEST_LOG { value } else { KernelParts::LOWEST_LOG };
+            }
+        }
     }
 }
 
@@ -207,9 +220,7 @@ impl Form for KernelModel {
     fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
         let (parts, classes) = (&self.parts, block.classes);
         let mut logs = vec![0.0; block.scores.len()];
-        for (row, logs) in logs.chunks_exact_mut(classes).enumerate() {
-            read(block.row(row), logs);
-        }
+        read(block.scores, classes, &mut logs);
         let mut rows = vec![0.0; logs.len()];
         roots(&logs, &mut rows);
         let values = self.centres.kernel(&rows, parts.scale as f32);
@@ -217,15 +228,7 @@ impl Form for KernelModel {
         let left = Matrix::new(&values, block.rows(), self.centres.count());
         let right = Matrix::new(&parts.coefficients, self.centres.count(), classes);
         multiply(&mut changes, left, right);
-        for (index, logit) in logits.iter_mut().enumerate() {
-            *logit = if block.scores[index] > f32::NEG_INFINITY {
-                f64::from(logs[index])
-                    + f64::from(changes[index])
-                    + f64::from(parts.bias[index % classes])
-            } else {
-                f64::NEG_INFINITY
-            };
-        }
+        add_terms(block.scores, &logs, &changes, &parts.bias, logits);
     }
 }
 

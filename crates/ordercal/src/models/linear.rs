@@ -8,6 +8,7 @@ use super::parts::{ModelParts, PartsReader, Stored};
 use super::{check, check_classes};
 use crate::error::Result;
 use crate::math::gemm::{Matrix, multiply};
+use crate::math::simd::vectorized;
 
 /// A fitted linear map: the logits of a row are u + uD + b, where u are its K [`Features`], D is a K×K matrix or the K
 /// diagonal elements of one, and b are K biases.
@@ -138,10 +139,8 @@ impl Form for LinearModel {
         let classes = block.classes;
         let rows = block.rows();
         let mut features = vec![0.0_f32; block.scores.len()];
-        let mut scratch = vec![0.0; classes];
-        for (row, features) in features.chunks_exact_mut(classes).enumerate() {
-            self.features.of_row(block.row(row), &mut scratch, features);
-        }
+        self.features
+            .of_block(block.scores, classes, &mut Vec::new(), &mut features);
         let mut changes = vec![0.0_f32; features.len()];
         match self.shape() {
             LinearShape::Vector => {
@@ -159,14 +158,21 @@ impl Form for LinearModel {
                 multiply(&mut changes, Matrix::new(&features, rows, classes), right);
             }
         }
-        for (index, logit) in logits.iter_mut().enumerate() {
-            *logit = if block.scores[index] > f32::NEG_INFINITY {
-                f64::from(features[index])
-                    + f64::from(changes[index])
-                    + f64::from(self.bias[index % classes])
-            } else {
-                f64::NEG_INFINITY
-            };
+        add_terms(block.scores, &features, &changes, &self.bias, logits);
+    }
+}
+
+vectorized! {
+    /// The sum of the three terms of every logit; `-inf` for masked classes. There is a bias for each class.
+    pub(super) fn add_terms(scores: &[f32], own: &[f32], changes: &[f32], bias: &[f32], logits: &mut [f64]) {
+        let classes = bias.len();
+        let rows = scores.chunks_exact(classes).zip(logits.chunks_exact_mut(classes));
+        let terms = own.chunks_exact(classes).zip(changes.chunks_exact(classes));
+        for ((scores, logits), (own, changes)) in rows.zip(terms) {
+            for (class, logit) in logits.iter_mut().enumerate() {
+                let sum = f64::from(own[class]) + f64::from(changes[class]) + f64::from(bias[class]);
+                *logit = if scores[class] > f32::NEG_INFINITY { sum } else { f64::NEG_INFINITY };
+            }
         }
     }
 }

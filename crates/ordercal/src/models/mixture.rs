@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::chain::PassedOn;
 use super::form::{Form, RowBlock};
 use super::parts::{ModelParts, PartsReader, Stored};
 use super::{Model, check};
@@ -32,6 +33,8 @@ use crate::math::softmax;
 #[derive(Debug, Clone, PartialEq)]
 pub struct MixtureModel {
     members: Vec<(f64, Model)>,
+    /// For each member that is a chain, the first member that begins in the same way; its own place for the others.
+    same_first: Vec<usize>,
 }
 
 impl MixtureModel {
@@ -55,7 +58,20 @@ impl MixtureModel {
         if (sum - 1.0).abs() > 1e-12 {
             members.iter_mut().for_each(|(weight, _)| *weight /= sum);
         }
-        Ok(Self { members })
+        let same = |place: usize, other: usize| match (&members[place].1, &members[other].1) {
+            (Model::Chain(chain), Model::Chain(other)) => chain.passes_on_as(other),
+            _ => false,
+        };
+        let first_like = |place| {
+            (0..place)
+                .find(|&other| same(place, other))
+                .unwrap_or(place)
+        };
+        let same_first = (0..members.len()).map(first_like).collect();
+        Ok(Self {
+            members,
+            same_first,
+        })
     }
 
     /// The mixture of models with equal weights.
@@ -89,14 +105,21 @@ impl Form for MixtureModel {
     fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
         let classes = block.classes;
         let mut member = vec![0.0; logits.len()];
-        let mut scratch = vec![0.0; classes];
+        let mut scratch = Vec::new();
+        let mut passed_on: Vec<Option<PassedOn>> = Vec::new();
+        passed_on.resize_with(self.members.len(), || None);
         // In the log domain, because the order must be kept where probabilities underflow.
         let mut top = vec![0.0; logits.len()];
         for (index, (weight, model)) in self.members.iter().enumerate() {
-            model.logits(block, &mut member);
-            for row in member.chunks_exact_mut(classes) {
-                softmax::log_probabilities(row, &mut scratch);
+            match model {
+                Model::Chain(chain) => {
+                    let first = &mut passed_on[self.same_first[index]];
+                    let first = first.get_or_insert_with(|| chain.pass_on(block));
+                    chain.then_logits(first, classes, &mut member);
+                }
+                _ => model.logits(block, &mut member),
             }
+            softmax::log_probabilities(&mut member, classes, &mut scratch);
             if index == 0 {
                 start(&member, weight.ln(), &mut top, logits);
             } else {
@@ -156,9 +179,10 @@ vectorized! {
     fn add(logs: &[f64], weight: f64, top: &mut [f64], sum: &mut [f64]) {
         for ((top, sum), &log) in top.iter_mut().zip(sum).zip(logs) {
             let log = log + weight;
-            let larger = if log > *top { log } else { *top };
-            *sum = *sum * exp_f64(*top - larger) + exp_f64(log - larger);
-            *top = larger;
+            // One exponential: that of the larger exponent is 1.
+            let e = exp_f64(-(log - *top).abs());
+            *sum = if log > *top { *sum * e + 1.0 } else { *sum + e };
+            *top = if log > *top { log } else { *top };
         }
     }
 }
@@ -186,6 +210,41 @@ mod tests {
         assert!(refused(vec![(0.0, ts(3))]).contains("positive"));
         assert!(refused(vec![(f64::NAN, ts(3))]).contains("positive"));
         assert!(refused(vec![(1.0, ts(3)), (1.0, ts(4))]).contains("3 and 4 classes"));
+    }
+
+    #[test]
+    fn chains_that_begin_alike_are_what_each_is_alone() {
+        use crate::models::{ChainModel, DiagModel, EtsModel, EtsParts};
+        use crate::nn::input::InputKind;
+        let diag = |slope| {
+            let input = InputKind::LogSoftmax;
+            Model::from(DiagModel::from_slopes(3, input, (-9.0, 0.0), vec![slope; 5]).unwrap())
+        };
+        let ets = |beta| {
+            let weights = [0.5, 0.2, 0.3];
+            let parts = EtsParts {
+                classes: 3,
+                beta,
+                weights,
+            };
+            Model::from(EtsModel::from_parts(parts).unwrap())
+        };
+        let chain = |first, then| Model::from(ChainModel::new(first, then).unwrap());
+        let members = vec![
+            (0.2, chain(diag(0.7), ets(0.5))),
+            (0.3, chain(diag(0.7), ets(2.0))),
+            (0.1, diag(0.7)),
+            (0.4, chain(diag(1.5), ets(2.0))),
+        ];
+        let mixture = MixtureModel::new(members.clone()).unwrap();
+        assert_eq!(mixture.same_first, [0, 0, 2, 3]);
+        let row = [1.5, -0.5, 0.25];
+        let probs = |model: &Model| model.apply_row::<f64>(&row, ScoreKind::Probs).unwrap();
+        let mixed = probs(&mixture.into());
+        for class in 0..3 {
+            let expected: f64 = members.iter().map(|(w, m)| w * probs(m)[class]).sum();
+            assert!((mixed[class] - expected).abs() < 1e-12, "{mixed:?}");
+        }
     }
 
     #[test]

@@ -72,8 +72,9 @@ impl Form for OrderedModel {
     fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
         self.inner.logits(block, logits);
         let mut projection = OrderProjection::new(block.classes, self.beta);
+        softmax::unnormalised_rows(logits, block.classes);
+        softmax::normalise_rows(logits, block.classes);
         for (row, probs) in logits.chunks_exact_mut(block.classes).enumerate() {
-            softmax::probabilities(probs);
             projection.log_probabilities(block.row(row), block.row_order(row), probs);
         }
     }
@@ -118,7 +119,7 @@ impl OrderProjection {
             beta,
             projector: Projector::default(),
             tempered: vec![0.0; classes],
-            scratch: vec![0.0; classes],
+            scratch: Vec::new(),
         }
     }
 
@@ -128,7 +129,7 @@ impl OrderProjection {
         for (tempered, &score) in self.tempered.iter_mut().zip(scores) {
             *tempered = self.beta * f64::from(score);
         }
-        softmax::log_probabilities(&mut self.tempered, &mut self.scratch);
+        softmax::log_probabilities(&mut self.tempered, scores.len(), &mut self.scratch);
         mix_in(&self.tempered, scores, probs);
     }
 }

@@ -22,15 +22,23 @@ pub struct Projector {
 }
 
 /// Neighbouring classes of the sorted row with one probability.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct PooledClasses {
     sum: f64,
     count: usize,
+    mean: f64,
 }
 
 impl PooledClasses {
-    fn mean(self) -> f64 {
-        self.sum / self.count as f64
+    fn add(&mut self, sum: f64, count: usize) {
+        self.sum += sum;
+        self.count += count;
+        // The mean of a single class is its probability: no division.
+        self.mean = if self.count == 1 {
+            self.sum
+        } else {
+            self.sum / self.count as f64
+        };
     }
 }
 
@@ -45,28 +53,24 @@ impl Projector {
             let tied = order[first..]
                 .iter()
                 .take_while(|&&class| scores[class as usize] >= score);
-            let mut pool = PooledClasses { sum: 0.0, count: 0 };
+            let mut pool = PooledClasses::default();
             for &class in tied {
-                pool.sum += probs[class as usize];
-                pool.count += 1;
+                pool.add(probs[class as usize], 1);
             }
             first += pool.count;
             while let Some(&above) = self.pools.last() {
-                if pool.mean() <= above.mean() {
+                if pool.mean <= above.mean {
                     break;
                 }
-                pool.sum += above.sum;
-                pool.count += above.count;
+                pool.add(above.sum, above.count);
                 self.pools.pop();
             }
             self.pools.push(pool);
         }
         let mut classes = order.iter();
         for pool in &self.pools {
-            // The mean of a single class is its probability, bit for bit.
-            let mean = pool.mean();
             for &class in classes.by_ref().take(pool.count) {
-                probs[class as usize] = mean;
+                probs[class as usize] = pool.mean;
             }
         }
     }

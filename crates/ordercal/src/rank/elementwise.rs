@@ -75,11 +75,9 @@ const MAX_SLOTS: usize = 1 << 16;
 pub(crate) struct TieDetector {
     /// A hash of each result of the current row.
     hashes: Vec<u16>,
-    /// The number of the last row that used each slot, so that the table need not be cleared between rows. Every hash is
-    /// a valid index, which saves a bounds check.
-    slots: Box<[u8; MAX_SLOTS]>,
-    /// The number of slots in use, a power of two, less 1.
-    mask: usize,
+    /// The number of the last row that used each slot, so that the table need not be cleared between rows. Their number
+    /// is a power of two.
+    slots: Vec<u8>,
     /// The number of the current row, from 1 to 255 and then from 1 again.
     row: u8,
 }
@@ -90,8 +88,7 @@ impl TieDetector {
         let slots = (64 * classes).next_power_of_two().clamp(4096, MAX_SLOTS);
         Self {
             hashes: vec![0; classes],
-            slots: Box::new([0; MAX_SLOTS]),
-            mask: slots - 1,
+            slots: vec![0; slots],
             row: 0,
         }
     }
@@ -111,7 +108,7 @@ impl TieDetector {
         };
         if self.row == u8::MAX {
             self.row = 0;
-            self.slots[..=self.mask].fill(0);
+            self.slots.fill(0);
         }
         self.row += 1;
         hash_all(output, &mut self.hashes);
@@ -122,9 +119,12 @@ impl TieDetector {
         };
         // Ties of the input are verified one by one. With many of them, rounding in order is faster.
         let mut ties_left = 8 + input.len() / 16;
-        let (number, mask) = (self.row, self.mask);
+        let (number, slots) = (self.row, &mut self.slots[..]);
+        // Says that the index below is valid, which saves its check.
+        assert!(!slots.is_empty());
+        let mask = slots.len() - 1;
         for (place, &hash) in self.hashes.iter().enumerate() {
-            let slot = &mut self.slots[usize::from(hash) & mask];
+            let slot = &mut slots[usize::from(hash) & mask];
             if *slot == number && row.repeats(place) {
                 if ties_left == 0 || row.is_new_tie(place) {
                     return true;

@@ -153,16 +153,20 @@ impl Narrower {
         }
     }
 
-    /// Rounds one row. It is sorted only if rounding creates a tie.
-    pub(crate) fn narrow(&mut self, wide: &[f64], narrow: &mut [f32]) {
-        for (narrow, &wide) in narrow.iter_mut().zip(wide) {
-            *narrow = f32::from_f64(wide);
-        }
+    /// Rounds one row of `values`, which increase with what was `given`. It is sorted only if rounding creates a tie.
+    pub(crate) fn narrow(&mut self, given: &[f64], values: &[f64], narrow: &mut [f32]) {
+        f32::round_all(values, None, narrow);
         let bounds = OutputBounds::logits::<f32>();
-        if self.ties.has_new_tie(&bounds, wide, narrow) {
-            let order = self.sorter.sort_wide(wide);
-            round_in_order(&bounds, wide, order, wide, &mut self.repair, narrow);
+        if self.ties.has_new_tie(&bounds, given, narrow) {
+            self.narrow_in_order(given, values, narrow);
         }
+    }
+
+    /// The same where errors of `values` may have changed the places of neighbours.
+    pub(crate) fn narrow_in_order(&mut self, given: &[f64], values: &[f64], narrow: &mut [f32]) {
+        let bounds = OutputBounds::logits::<f32>();
+        let order = self.sorter.sort_wide(given);
+        round_in_order(&bounds, given, order, values, &mut self.repair, narrow);
     }
 }
 
@@ -345,7 +349,7 @@ mod tests {
     fn wide_scores_are_narrowed_in_order() {
         let wide = [1.0, 1.0 + 1e-10, 1.0 - 1e-10, 1.0, f64::NEG_INFINITY];
         let mut narrow = [0.0; 5];
-        Narrower::new(5).narrow(&wide, &mut narrow);
+        Narrower::new(5).narrow(&wide, &wide, &mut narrow);
         assert!(same_ranking(&wide, &narrow), "{narrow:?}");
     }
 }

@@ -2,6 +2,7 @@
 
 use ndarray::{Array2, array};
 use ordercal::metrics::{self, Metric, MetricOptions, MetricState, Predictions};
+use ordercal::{Dataset, ScoreKind, Scores};
 
 use crate::{assert_close, dataset, overconfident};
 
@@ -214,6 +215,34 @@ fn a_class_that_no_row_has_counts_like_any_other() {
         1e-15,
         "marginal",
     );
+}
+
+/// Probabilities read without logarithms, against the logarithms that a model would read.
+#[test]
+fn probabilities_as_a_model_reads_them() {
+    let (logits, labels) = overconfident(8, 500, 6, 2.0);
+    let mut probs = logits.mapv(|v| f64::from(v).exp());
+    for mut row in probs.rows_mut() {
+        let sum = row.sum();
+        // Not quite normalised.
+        row.mapv_inplace(|p| p / sum * 1.0005);
+    }
+    probs
+        .row_mut(7)
+        .assign(&array![0.0, 0.25, 0.75, 0.0, 0.0, 0.0]);
+    probs
+        .row_mut(8)
+        .assign(&array![0.0, 1.0, 0.0, 1e-200, 0.0, 0.0]);
+    let scores = Scores::new(ScoreKind::Probs, probs.view()).expect("probabilities");
+    let data = Dataset::new(scores, &labels).expect("labels");
+    let read = Predictions::from_read_probs(probs.view(), &labels).expect("probabilities");
+    let options = MetricOptions::default();
+    let all = Metric::for_classes(6);
+    let slow = metrics::evaluate(&Predictions::from(&data), &all, &options).expect("options");
+    let fast = metrics::evaluate(&read, &all, &options).expect("options");
+    for metric in all {
+        assert_close(fast[&metric], slow[&metric], 2e-5, metric.key());
+    }
 }
 
 #[test]

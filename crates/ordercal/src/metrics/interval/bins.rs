@@ -1,8 +1,9 @@
 //! Noise of gaps in bins.
 
-use super::{FACTORS, Simulated};
+use super::{FACTORS, Resamples, Simulated};
+use crate::math::simd::vectorized;
 use crate::metrics::binning::{BinSum, Sorted, equal_width_bin, left_closed_bin};
-use crate::metrics::kernels;
+use crate::metrics::classwise::OrderStatistics;
 use crate::metrics::{Metric, MetricOptions};
 
 /// How gaps of bins become a number.
@@ -28,9 +29,8 @@ fn norm_of(metric: Metric, options: &MetricOptions) -> GapNorm {
 pub(super) struct ObservedBins {
     pub(super) norm: GapNorm,
     pub(super) bins: Vec<ObservedBin>,
-    /// The residuals of the rows in the first bin, 0 for all others: with many classes nearly all rows are there.
-    first: Vec<f64>,
-    others: Vec<BinnedResidual>,
+    /// Of every row.
+    residuals: Vec<BinnedResidual>,
     total: f64,
 }
 
@@ -56,17 +56,15 @@ impl ObservedBin {
 }
 
 struct BinnedResidual {
-    row: u32,
     bin: u32,
     residual: f64,
 }
 
 impl ObservedBins {
-    /// `confidence` is used up.
     pub(super) fn new(
         metric: Metric,
         options: &MetricOptions,
-        confidence: &mut [f64],
+        confidence: &[f64],
         hit: &[f64],
         own: Option<&[f64]>,
     ) -> Self {
@@ -83,30 +81,22 @@ impl ObservedBins {
             None => equal_width_bin(confidence, count),
         };
         let mut bins = vec![ObservedBin::default(); count];
-        let mut others = Vec::new();
-        for (row, (value, &hit)) in confidence.iter_mut().zip(hit).enumerate() {
-            let bin = bin_of(*value);
+        let mut residuals = Vec::with_capacity(confidence.len());
+        for (row, (&value, &hit)) in confidence.iter().zip(hit).enumerate() {
+            let bin = bin_of(value);
             let weight = own.map_or(1.0, |w| w[row]);
-            let residual = *value - hit;
+            let residual = value - hit;
             bins[bin].weight += weight;
             bins[bin].hits += weight * hit;
             bins[bin].gap += weight * residual;
-            *value = residual;
-            if bin > 0 {
-                *value = 0.0;
-                others.push(BinnedResidual {
-                    row: row as u32,
-                    bin: bin as u32,
-                    residual,
-                });
-            }
+            let bin = bin as u32;
+            residuals.push(BinnedResidual { bin, residual });
         }
         let total = bins.iter().map(|bin| bin.weight).sum();
         Self {
             norm: norm_of(metric, options),
             bins,
-            first: confidence.to_vec(),
-            others,
+            residuals,
             total,
         }
     }
@@ -123,8 +113,7 @@ impl ObservedBins {
             norm: norm_of(metric, options),
             total: bins.iter().map(|bin| bin.weight).sum(),
             bins,
-            first: Vec::new(),
-            others: Vec::new(),
+            residuals: Vec::new(),
         }
     }
 
@@ -134,19 +123,23 @@ impl ObservedBins {
         bins.map(|bin| bin.gap * bin.gap / bin.weight).sum::<f64>() / self.total
     }
 
-    pub(super) fn simulate(&self, weights: &[f64], scale: f64) -> Simulated {
+    /// What each of several resamples says.
+    pub(super) fn simulate(&self, resamples: &Resamples) -> Vec<Simulated> {
+        let count = resamples.count();
+        // Σ weight · residual of every bin, for all resamples side by side.
+        let mut sums = vec![0.0; self.bins.len() * count];
+        add_weighted(&self.residuals, &resamples.by_row, count, &mut sums);
         let mut noise = vec![0.0; self.bins.len()];
-        noise[0] = kernels::dot(weights, &self.first);
-        for row in &self.others {
-            noise[row.bin as usize] += weights[row.row as usize] * row.residual;
-        }
-        for (noise, bin) in noise.iter_mut().zip(&self.bins) {
-            *noise = *noise * scale - bin.gap;
-        }
-        Simulated {
-            error: FACTORS.map(|factor| self.error(&noise, factor)),
-            slope: self.slope(&noise),
-        }
+        let one = |(place, scale): (usize, &f64)| {
+            for (bin, noise) in noise.iter_mut().enumerate() {
+                *noise = sums[bin * count + place] * scale - self.bins[bin].gap;
+            }
+            Simulated {
+                error: FACTORS.map(|factor| self.error(&noise, factor)),
+                slope: self.slope(&noise),
+            }
+        };
+        resamples.scales.iter().enumerate().map(one).collect()
     }
 
     /// Before the root.
@@ -192,7 +185,22 @@ impl ObservedBins {
     }
 }
 
+vectorized! {
+    /// Adds residual · weight to the sums of a row's bin, for each of `count` resamples.
+    fn add_weighted(residuals: &[BinnedResidual], by_row: &[f64], count: usize, sums: &mut [f64]) {
+        for (row, weights) in residuals.iter().zip(by_row.chunks_exact(count)) {
+            let sums = &mut sums[row.bin as usize * count..][..count];
+            for (sum, &weight) in sums.iter_mut().zip(weights) {
+                *sum += weight * row.residual;
+            }
+        }
+    }
+}
+
 fn equal_mass_edges(confidence: &[f64], hit: &[f64], own: Option<&[f64]>, bins: usize) -> Vec<f64> {
+    if own.is_none() {
+        return OrderStatistics::default().equal_mass_edges(confidence, bins);
+    }
     let mut order: Vec<usize> = (0..confidence.len()).collect();
     order.sort_by(|&a, &b| confidence[a].total_cmp(&confidence[b]));
     let sorted: Vec<f64> = order.iter().map(|&row| confidence[row]).collect();

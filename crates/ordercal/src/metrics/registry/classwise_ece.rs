@@ -3,7 +3,7 @@
 use super::Metric;
 use crate::error::Result;
 use crate::metrics::binning::{Binning, root};
-use crate::metrics::classwise::{binned_errors, mean};
+use crate::metrics::classwise::mean;
 use crate::metrics::definition::{Best, Compute, Definition, FromState};
 use crate::metrics::{MetricOptions, Predictions};
 
@@ -16,15 +16,8 @@ pub(super) const DEFINITION: Definition = Definition {
     caveat: "On balanced data it can be made nearly 0 by dividing all logits by 1000, and with many classes nearly all rows are in the first bin; read it with ece or nll.",
     equals: "uncertainty-calibration's lower_bound_scaling_ce with mode='marginal', debias=False and bins of equal width",
     best: Best::Lowest,
-    compute: Compute::PerClass(|predictions, weightings, options| {
-        let combine = |errors: &[f64]| root(mean(errors), options.norm);
-        binned_errors(
-            predictions,
-            weightings,
-            options,
-            Binning::EqualWidth,
-            combine,
-        )
+    compute: Compute::PerClass(Binning::EqualWidth, |errors, options| {
+        root(mean(errors), options.norm)
     }),
     from_state: FromState::Exact(|state| {
         let errors = state.class_errors(Binning::EqualWidth);

@@ -3,7 +3,6 @@
 use super::Metric;
 use crate::error::Result;
 use crate::metrics::binning::{Binning, root};
-use crate::metrics::classwise::binned_errors;
 use crate::metrics::definition::{Best, Compute, Definition, FromState};
 use crate::metrics::{MetricOptions, Predictions};
 
@@ -16,15 +15,8 @@ pub(super) const DEFINITION: Definition = Definition {
     caveat: "It grows with the number of classes, and has the weaknesses of classwise_ece.",
     equals: "the code of Kull et al. (2019) and the tables of Rahimi et al. (2020)",
     best: Best::Lowest,
-    compute: Compute::PerClass(|predictions, weightings, options| {
-        let combine = |errors: &[f64]| root(errors.iter().sum(), options.norm);
-        binned_errors(
-            predictions,
-            weightings,
-            options,
-            Binning::LeftClosed,
-            combine,
-        )
+    compute: Compute::PerClass(Binning::LeftClosed, |errors, options| {
+        root(errors.iter().sum(), options.norm)
     }),
     from_state: FromState::Exact(|state| {
         let errors = state.class_errors(Binning::LeftClosed);

@@ -3,7 +3,6 @@
 use super::Metric;
 use crate::error::Result;
 use crate::metrics::binning::{Binning, root};
-use crate::metrics::classwise::binned_errors;
 use crate::metrics::definition::{Best, Compute, Definition, FromState};
 use crate::metrics::{MetricOptions, Predictions};
 
@@ -16,15 +15,8 @@ pub(super) const DEFINITION: Definition = Definition {
     caveat: "It is not ece, which looks at the predicted class of every row; with few positives nearly all rows are in the first bin.",
     equals: "the usual ECE of binary classifiers, Σ share · |gap| of scikit-learn's calibration_curve with 15 uniform bins where no probability lies on an edge",
     best: Best::Lowest,
-    compute: Compute::PerClass(|predictions, weightings, options| {
-        let positive = |errors: &[f64]| root(errors[1], options.norm);
-        binned_errors(
-            predictions,
-            weightings,
-            options,
-            Binning::EqualWidth,
-            positive,
-        )
+    compute: Compute::PerClass(Binning::EqualWidth, |errors, options| {
+        root(errors[1], options.norm)
     }),
     from_state: FromState::Estimated(|state| state.positive_error()),
 };

@@ -2,7 +2,8 @@
 
 use super::Metric;
 use crate::error::Result;
-use crate::metrics::classwise::{debiased_errors, mean};
+use crate::metrics::binning::Binning;
+use crate::metrics::classwise::mean;
 use crate::metrics::definition::{Best, Compute, Definition, FromState};
 use crate::metrics::{MetricOptions, Predictions};
 
@@ -15,11 +16,7 @@ pub(super) const DEFINITION: Definition = Definition {
     caveat: "With many classes most rows have probabilities near 0 for a class, so it is small whatever the predicted class's error is.",
     equals: "uncertainty-calibration's lower_bound_scaling_ce",
     best: Best::Lowest,
-    compute: Compute::PerClass(|predictions, weightings, options| {
-        debiased_errors(predictions, weightings, options, |squares| {
-            mean(squares).sqrt()
-        })
-    }),
+    compute: Compute::PerClass(Binning::EqualMass, |squares, _| mean(squares).sqrt()),
     from_state: FromState::Estimated(|state| state.marginal_error()),
 };
 
@@ -27,7 +24,7 @@ pub(super) const DEFINITION: Definition = Definition {
 /// class's pⱼ against 1{y = j}, √((1/K) Σⱼ ceⱼ²).
 ///
 /// Each class has 15 equal-mass bins of its own, and its square is floored at 0 before the mean. Equal to
-/// uncertainty-calibration's `lower_bound_scaling_ce`. Columns are sorted a block of classes at a time: at
+/// uncertainty-calibration's `lower_bound_scaling_ce`. Columns are read a block of classes at a time: at
 /// 25,000 rows of 1000 classes it needs less memory than the scores themselves.
 ///
 /// ```

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::metrics::Metric;
 use crate::metrics::binning::{BinSum, Binning, Sorted, debiased_square, power_of_gaps, root};
 use crate::metrics::classwise::mean;
-use crate::metrics::cox::{self, CoxFit, Point, log_odds};
+use crate::metrics::cox::{self, CoxFit, Points, log_odds};
 use crate::metrics::definition::FromState;
 use crate::metrics::registry::spiegelhalter_z;
 use crate::metrics::smooth::{self, ResidualGrid};
@@ -147,14 +147,11 @@ impl MetricState {
         } else {
             (self.fine_rows(), FineBins::TOP)
         };
-        let bins = rows.confidence.iter().zip(&rows.hit).zip(&rows.weight);
-        let points: Vec<Point> = bins
-            .map(|((&confidence, &share), &weight)| Point {
-                log_odds: log_odds(confidence),
-                share,
-                weight,
-            })
-            .collect();
+        let points = Points {
+            log_odds: rows.confidence.iter().map(|&p| log_odds(p)).collect(),
+            share: rows.hit.clone(),
+            weight: rows.weight.clone(),
+        };
         let fit = cox::fit(&points);
         let bounds = fit.map(|fit| fit.error_bounds(&points, |x| scale.log_odds_width(x)));
         Some((fit, bounds.unwrap_or_default()))
