@@ -1,7 +1,7 @@
 """The pictures of the guide that no command of the tool draws: diagrams, and what a metric measures.
 
-`cargo xtask docs` compares them with docs/images, and `cargo xtask docs --fix` writes them. They are drawn 360 units wide with
-letters of 12, so that they can be read on a telephone, and on white, as the tool's own figures are.
+`cargo xtask docs` compares them with docs/images, and `cargo xtask docs --fix` writes them. They are drawn 360 units wide
+with letters of 12, so that they can be read on a telephone, and on white, as the tool's own figures are.
 """
 
 from __future__ import annotations
@@ -33,16 +33,42 @@ class Picture:
         written = "".join(f' {key.replace("_", "-")}="{number(value)}"' for key, value in attributes.items())
         self.parts.append(f"<{name}{written}>{escape(content)}</{name}>" if content else f"<{name}{written}/>")
 
-    def text(self, x: float, y: float, text: str, *, size: int = 12, anchor: str = "start", fill: str = INK, weight: int = 400) -> None:
-        self.add("text", text, x=float(x), y=float(y), font_size=size, text_anchor=anchor, fill=fill, font_weight=weight)
+    def text(
+        self,
+        x: float,
+        y: float,
+        text: str,
+        *,
+        size: int = 12,
+        anchor: str = "start",
+        fill: str = INK,
+        weight: int = 400,
+    ) -> None:
+        self.add(
+            "text", text, x=float(x), y=float(y), font_size=size, text_anchor=anchor, fill=fill, font_weight=weight
+        )
 
-    def line(self, points: Sequence[Point], stroke: str = GREY, width: float = 1.5, dash: str = "none", fill: str = "none") -> None:
+    def line(
+        self, points: Sequence[Point], stroke: str = GREY, width: float = 1.5, dash: str = "none", fill: str = "none"
+    ) -> None:
         path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
-        self.add("path", d=path, fill=fill, stroke=stroke, stroke_width=width, stroke_dasharray=dash, stroke_linejoin="round")
+        self.add(
+            "path",
+            d=path,
+            fill=fill,
+            stroke=stroke,
+            stroke_width=width,
+            stroke_dasharray=dash,
+            stroke_linejoin="round",
+        )
 
-    def box(self, x: float, y: float, width: float, height: float, lines: Sequence[str], fill: str, stroke: str) -> None:
+    def box(
+        self, x: float, y: float, width: float, height: float, lines: Sequence[str], fill: str, stroke: str
+    ) -> None:
         """A rounded box around lines of text, the first of them bold."""
-        self.add("rect", x=float(x), y=float(y), width=float(width), height=float(height), rx=6, fill=fill, stroke=stroke)
+        self.add(
+            "rect", x=float(x), y=float(y), width=float(width), height=float(height), rx=6, fill=fill, stroke=stroke
+        )
         top = y + height / 2 - 8 * (len(lines) - 1) + 4
         for place, line in enumerate(lines):
             self.text(x + width / 2, top + 16 * place, line, anchor="middle", weight=400 if place else 700)
@@ -71,7 +97,9 @@ def which_method() -> Picture:
     ):
         middle = x + wide / 2
         picture.arrow((130 if x == left else 230, 38), (middle, 78))
-        picture.text(middle - 10 if x == left else middle + 10, 56, answer, anchor="end" if x == left else "start", fill=GREY)
+        picture.text(
+            middle - 10 if x == left else middle + 10, 56, answer, anchor="end" if x == left else "start", fill=GREY
+        )
         picture.box(x, 78, wide, 30, [question], *plain)
     leaves = {
         left: [
@@ -90,7 +118,9 @@ def which_method() -> Picture:
             top = 108 + 76 * place
             picture.text(x + wide / 2, top + 19, when, anchor="middle", fill=GREY)
             picture.box(x, top + 26, wide, 44, what, *(kept if x == left else free))
-    picture.box(left, 346, 348, 42, ["KEY+order, as in sms+order", "any method of the right, every prediction kept"], *kept)
+    picture.box(
+        left, 346, 348, 42, ["KEY+order, as in sms+order", "any method of the right, every prediction kept"], *kept
+    )
     return picture
 
 
@@ -127,7 +157,9 @@ def families() -> Picture:
 class Plot(Picture):
     """One pair of axes."""
 
-    def __init__(self, title: str, x: str, y: str, xlim: Point, ylim: Point, ticks: tuple[Sequence[float], Sequence[float]]) -> None:
+    def __init__(
+        self, title: str, x: str, y: str, xlim: Point, ylim: Point, ticks: tuple[Sequence[float], Sequence[float]]
+    ) -> None:
         super().__init__(title, 360, 270)
         self.xlim, self.ylim = xlim, ylim
         self.text(8, 18, title, size=13, weight=700)
@@ -173,7 +205,14 @@ def metric_pictures(demo: Path) -> dict[str, Picture]:
 
     pictures = {}
     said = np.linspace(0.02, 1, 120)
-    plot = Plot("nll, brier: the penalty of one row", "probability of the label, of two classes", "penalty", unit, (0, 4), (tenths, range(5)))
+    plot = Plot(
+        "nll, brier: the penalty of one row",
+        "probability of the label, of two classes",
+        "penalty",
+        unit,
+        (0, 4),
+        (tenths, range(5)),
+    )
     plot.curve(said, -np.log(said))
     plot.curve(said, (1 - said) ** 2, ORANGE, dash="6 3")
     plot.label(0.24, 2.0, "nll: −ln p, without limit", BLUE)
@@ -183,7 +222,14 @@ def metric_pictures(demo: Path) -> dict[str, Picture]:
     gap = np.cumsum(conf - hit) / len(conf)
     top = int(np.abs(gap).argmax())
     limit = math.ceil(gap.max() * 50) / 50
-    plot = Plot(f"ks = {found['ks']:.4f}: the highest point", "share of rows, least confident first", "sum of conf − hit, over N", unit, (0, limit), (tenths, np.linspace(0, limit, 5)))
+    plot = Plot(
+        f"ks = {found['ks']:.4f}: the highest point",
+        "share of rows, least confident first",
+        "sum of conf − hit, over N",
+        unit,
+        (0, limit),
+        (tenths, np.linspace(0, limit, 5)),
+    )
     plot.curve(share[some], gap[some])
     plot.curve([share[top]] * 2, [0, gap[top]], ORANGE, dash="6 3")
     pictures["metrics-ks.svg"] = plot
@@ -193,7 +239,14 @@ def metric_pictures(demo: Path) -> dict[str, Picture]:
     # Kernels are reflected at 1, so that no weight is lost there.
     kernel = sum(np.exp(-0.5 * ((grid[:, None] - c[None, :]) / width) ** 2) for c in (conf, 2 - conf))
     smooth = grid + kernel @ (hit - conf) / kernel.sum(axis=1)
-    plot = Plot(f"sm_ece = {found['sm_ece']:.4f}: gaps without bins", "confidence", "accuracy near it", unit, unit, (tenths, tenths))
+    plot = Plot(
+        f"sm_ece = {found['sm_ece']:.4f}: gaps without bins",
+        "confidence",
+        "accuracy near it",
+        unit,
+        unit,
+        (tenths, tenths),
+    )
     plot.area(grid, np.minimum(grid, smooth), np.maximum(grid, smooth), "#f9dcc9")
     plot.curve(unit, unit, GREY, 1, "4 3")
     plot.curve(grid, smooth)
@@ -203,7 +256,14 @@ def metric_pictures(demo: Path) -> dict[str, Picture]:
 
     with np.errstate(divide="ignore"):
         odds = np.log(conf) - np.log1p(-conf)
-    plot = Plot(f"cox_slope = {found['cox_slope']:.2f}, cox_intercept = {found['cox_intercept']:.2f}".replace("-", "−"), "log-odds that were said", "log-odds that hold", (0, 8), (-1, 8), (range(0, 9, 2), range(0, 9, 2)))
+    plot = Plot(
+        f"cox_slope = {found['cox_slope']:.2f}, cox_intercept = {found['cox_intercept']:.2f}".replace("-", "−"),
+        "log-odds that were said",
+        "log-odds that hold",
+        (0, 8),
+        (-1, 8),
+        (range(0, 9, 2), range(0, 9, 2)),
+    )
     plot.curve((0, 8), (0, 8), GREY, 1, "4 3")
     ends = (0.0, 8.0)
     plot.curve(ends, [found["cox_intercept"] + found["cox_slope"] * x for x in ends])
@@ -218,7 +278,14 @@ def metric_pictures(demo: Path) -> dict[str, Picture]:
     # From the most confident row on.
     best = hit[::-1]
     right, wrong = np.cumsum(best) / best.sum(), np.cumsum(1 - best) / (1 - best).sum()
-    plot = Plot(f"auroc = {found['auroc']:.3f}: the area", "share of the wrong predictions taken", "share of the right ones taken", unit, unit, (tenths, tenths))
+    plot = Plot(
+        f"auroc = {found['auroc']:.3f}: the area",
+        "share of the wrong predictions taken",
+        "share of the right ones taken",
+        unit,
+        unit,
+        (tenths, tenths),
+    )
     plot.area(wrong[some], np.zeros(len(some)), right[some], "#cfe6f3")
     plot.curve(unit, unit, GREY, 1, "4 3")
     plot.curve(wrong[some], right[some])
@@ -227,7 +294,14 @@ def metric_pictures(demo: Path) -> dict[str, Picture]:
 
     precision = np.cumsum(best) / np.arange(1, len(best) + 1)
     low = math.floor(precision.min() * 20) / 20
-    plot = Plot(f"ap = {found['ap']:.4f}: the mean height", "share of the right predictions taken", "share right among those taken", unit, (low, 1), (tenths, np.linspace(low, 1, 5)))
+    plot = Plot(
+        f"ap = {found['ap']:.4f}: the mean height",
+        "share of the right predictions taken",
+        "share right among those taken",
+        unit,
+        (low, 1),
+        (tenths, np.linspace(low, 1, 5)),
+    )
     plot.area(right[some], np.full(len(some), low), precision[some], "#cfe6f3")
     plot.curve(right[some], precision[some])
     pictures["metrics-ap.svg"] = plot
@@ -235,7 +309,14 @@ def metric_pictures(demo: Path) -> dict[str, Picture]:
     risk = 1 - precision
     ideal = np.cumsum(np.sort(1 - best)) / np.arange(1, len(best) + 1)
     limit = math.ceil(risk.max() * 50) / 50
-    plot = Plot(f"aurc = {found['aurc']:.4f}, of it eaurc = {found['eaurc']:.4f}", "coverage: share of rows taken, most confident first", "share wrong among those taken", unit, (0, limit), (tenths, np.linspace(0, limit, 5)))
+    plot = Plot(
+        f"aurc = {found['aurc']:.4f}, of it eaurc = {found['eaurc']:.4f}",
+        "coverage: share of rows taken, most confident first",
+        "share wrong among those taken",
+        unit,
+        (0, limit),
+        (tenths, np.linspace(0, limit, 5)),
+    )
     plot.area(share[some], ideal[some], risk[some], "#f9dcc9")
     plot.area(share[some], np.zeros(len(some)), ideal[some], "#cfe6f3")
     plot.curve(share[some], risk[some])

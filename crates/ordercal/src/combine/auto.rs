@@ -101,7 +101,7 @@ pub type AutoFree = Automatic<Free>;
 ///
 /// ```
 /// use ndarray::Array2;
-/// use ordercal::{Auto, Dataset, Method, ScoreKind, Scores};
+/// use ordercal::{Auto, AutoEffort, Dataset, Method, ScoreKind, Scores};
 ///
 /// let logits = Array2::from_shape_fn((90, 3), |(row, class)| (row * (class + 7) % 11) as f32);
 /// let labels: Vec<u32> = (0..90).map(|row| row % 3).collect();
@@ -109,6 +109,8 @@ pub type AutoFree = Automatic<Free>;
 /// let fitted = Method::from(Auto::default().with_folds(3)).fit(&data)?;
 /// assert!(fitted.model.order_preserving());
 /// assert!(!fitted.report.notes.is_empty());
+/// let quick = Auto::default().with_effort(AutoEffort::Quick).with_chains(false).with_polish(false).with_seed(1);
+/// assert_eq!((quick.effort, quick.chains, quick.polish), (AutoEffort::Quick, false, false));
 /// # Ok::<(), ordercal::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

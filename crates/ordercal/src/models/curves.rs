@@ -73,6 +73,7 @@ impl Curve {
 ///     y: vec![0.1, 0.9],
 /// })?;
 /// assert!((model.curve(0, 0.5) - 0.5).abs() < 1e-12);
+/// assert_eq!(model.to_parts().knots, [2]);
 /// # Ok::<(), ordercal::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]

@@ -20,6 +20,8 @@ use crate::math::softmax;
 /// let uniform = Model::from(EtsModel::from_parts(parts)?);
 /// let probs: Vec<f64> = uniform.apply_row(&[0.5, 0.5], ScoreKind::Probs)?;
 /// assert_eq!(probs, [0.5, 0.5]);
+/// let Model::Ets(ets) = uniform else { unreachable!() };
+/// assert_eq!((ets.inverse_temperature(), ets.to_parts().classes), (1.0, 2));
 /// # Ok::<(), ordercal::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]

@@ -62,10 +62,16 @@ impl fmt::Display for Effort {
 /// The settings of a hyperparameter search and of a fold ensemble.
 ///
 /// ```
+/// use ndarray::Array2;
 /// use ordercal::select::{Effort, Search};
+/// use ordercal::{Dataset, ScoreKind, Scores};
 ///
 /// let search = Search::default().with_effort("quick".parse()?).with_folds(3);
 /// assert_eq!((search.effort, search.folds), (Effort::Quick, Some(3)));
+/// let search = search.with_stratified(true).with_seed(1);
+/// let scores = Scores::new(ScoreKind::Logits, Array2::<f32>::zeros((6, 2)))?;
+/// let folds = search.deal(&Dataset::new(scores, &[0, 0, 0, 1, 1, 1])?)?;
+/// assert_eq!(folds.held_out(0).len(), 2);
 /// # Ok::<(), ordercal::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
