@@ -24,7 +24,7 @@ pub(super) const DEFINITION: Definition = Definition {
 /// The maximum calibration error (Naeini et al. 2015): the largest |acc(B) − conf(B)| among the bins of
 /// [`ece`](fn@super::ece).
 ///
-/// A single row that is alone in its bin can decide it, so it is large by chance where rows are few. Equal to netcal's `MCE` and torchmetrics'
+/// A single row that is alone in its bin can decide it. Equal to netcal's `MCE` and torchmetrics'
 /// `MulticlassCalibrationError` with the norm `max`, wherever no confidence lies exactly on an edge.
 ///
 /// ```
