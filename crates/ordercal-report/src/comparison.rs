@@ -299,7 +299,8 @@ pub(crate) mod tests {
         let mut only = small().datasets.swap_remove(0);
         // `ts` is far above the best only where the uncalibrated value is large, too: the difference of the values is not
         // significant, that of their ratios would be.
-        for (method, (usual, rare)) in only.methods.iter_mut().zip([(0.1, 0.15), (0.045, 0.061), (0.04, 0.04)]) {
+        let values = [(0.1, 0.15), (0.045, 0.061), (0.04, 0.04)];
+        for (method, (usual, rare)) in only.methods.iter_mut().zip(values) {
             let draws = (0..100).map(|i| if i % 10 == 0 { rare } else { usual });
             method.resampled.insert(Ece, draws.collect());
         }
