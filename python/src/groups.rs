@@ -216,7 +216,7 @@ impl Groups {
 
     /// The model of a group, as it is applied to scores; that of all rows for an empty key.
     fn model(&self, key: Vec<String>) -> PyResult<Model> {
-        let bytes = self.saved.group_bytes(&key).map_err(refuse)?;
+        let bytes = self.saved.group(&key).to_bytes().map_err(refuse)?;
         Model::from_bytes(&bytes)
     }
 

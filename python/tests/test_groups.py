@@ -108,3 +108,9 @@ def test_small_groups_fall_back(fitted: ordercal.GroupedModel) -> None:
             model.predict_proba(scores, groups)
     with pytest.raises(OrdercalError, match="no column 'region'"):
         ordercal.fit_groups(scores, labels, {"tenant": group}, by=["region"])
+
+
+def test_soft_labels_are_refused() -> None:
+    scores, labels, group = made(2, 60, 4)
+    with pytest.raises(OrdercalError, match="one label per row is needed"):
+        ordercal.fit_groups(scores, np.eye(4)[labels], {"tenant": group}, method="ts")

@@ -4,6 +4,7 @@
 
 mod bench;
 mod bundles;
+mod groups;
 mod hammer;
 mod harm;
 mod method;
@@ -37,6 +38,8 @@ enum Command {
     Reference(reference::Args),
     /// Fit methods to scores that are calibrated already, and say what that costs
     Harm(harm::Args),
+    /// Fit a model for all rows, one per group, and the mixture of both, and print the NLL of other rows
+    Groups(Box<groups::Args>),
     /// Simulate streams, and count the false alarms and the delays of `monitor`
     Monitor(monitor::Args),
     /// Time fits against rows, classes and threads, and measure their memory
@@ -53,6 +56,7 @@ fn main() -> Result<()> {
         Command::Quality(args) => quality::run(&args),
         Command::Reference(args) => reference::run(&args),
         Command::Harm(args) => harm::run(&args),
+        Command::Groups(args) => groups::run(&args),
         Command::Monitor(args) => monitor::run(&args),
         Command::Scaling(args) => scaling::run(&args),
         Command::Speed(args) => speed::run(&args),

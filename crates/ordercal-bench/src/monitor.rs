@@ -1,105 +1,239 @@
 //! `cargo measure monitor`: how often the sequential test gives a false alarm, and how late a real one.
 
+use std::fmt;
+
 use anyhow::Result;
 use ordercal::Rng;
-use ordercal::metrics::{MetricOptions, MetricState, Predictions};
-use ordercal::monitor::Monitor;
-use ordercal::ndarray::Array2;
+use ordercal::metrics::{MetricOptions, MetricState, Predictions, Target};
+use ordercal::monitor::{Alarm, Monitor};
+use ordercal::ndarray::{Array2, Axis};
 use rayon::prelude::*;
+
+use crate::bundles::draw_labels;
 
 /// Simulate streams, and count the false alarms and the delays of `monitor`
 #[derive(clap::Args)]
 pub struct Args {
     /// Streams of each kind
-    #[arg(long, default_value_t = 400)]
+    #[arg(long, default_value_t = 1000)]
     streams: usize,
-    /// Windows of a stream without a change
+    /// Windows of a stream without a change, and the most after a change
     #[arg(long, default_value_t = 100)]
     windows: usize,
-    /// Rows of a window
-    #[arg(long, default_value_t = 500)]
-    rows: usize,
-    /// Classes
-    #[arg(long, default_value_t = 10)]
-    classes: usize,
 }
 
-/// The last window before a change.
-const CHANGE: usize = 30;
+/// The chances of a false alarm that are tried.
+const ALPHAS: [f64; 3] = [0.01, 0.05, 0.2];
 
-/// What becomes of the true log-odds, as a factor of those said; below 1 the classifier is too sure.
-const FACTORS: [f64; 5] = [0.95, 0.9, 0.8, 0.6, 1.25];
+/// The chance of a false alarm of the streams with a change.
+const ALPHA: f64 = 0.05;
 
-/// Prints a table in Markdown.
+/// Classes, rows of a window, and segments of streams that stay calibrated.
+const CALIBRATED: [(usize, usize, usize); 8] = [
+    (2, 50, 1),
+    (2, 500, 1),
+    (10, 50, 1),
+    (10, 500, 1),
+    (100, 50, 1),
+    (100, 200, 1),
+    (10, 200, 5),
+    (10, 100, 10),
+];
+
+/// Classes and rows of a window of streams with a change.
+const CHANGED: [(usize, usize); 4] = [(2, 200), (10, 200), (10, 2000), (100, 500)];
+
+/// The windows before a change.
+const BEFORE: usize = 30;
+
+/// Different rows of scores; a window is a sample of them.
+const POOL: usize = 5000;
+
+/// What happens to the outcomes; the probabilities that are said stay as they are.
+#[derive(Clone, Copy)]
+enum Change {
+    /// Nothing: they occur with these probabilities.
+    None,
+    /// They follow the softmax of the scores divided by this.
+    Temperature(f64),
+    /// The classes become more or less frequent, by factors between 1/2 and 2.
+    LabelShift,
+    /// This share of the outcomes of the first class become the second class.
+    OneClass(f64),
+}
+
+const CHANGES: [Change; 6] = [
+    Change::Temperature(1.1),
+    Change::Temperature(1.5),
+    Change::Temperature(0.67),
+    Change::LabelShift,
+    Change::OneClass(0.2),
+    Change::OneClass(0.5),
+];
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Temperature(t) => write!(f, "temperature {t}"),
+            Self::LabelShift => f.write_str("label shift, factors 1/2 to 2"),
+            Self::OneClass(share) => write!(f, "one class, {} % to another", 100.0 * share),
+        }
+    }
+}
+
+/// Prints two tables in Markdown.
 pub fn run(args: &Args) -> Result<()> {
-    println!("| stream | \u{3b1} | alarms | median delay, windows | 90 % of delays within |");
-    println!("|---|---|---|---|---|");
-    for alpha in [0.01, 0.05, 0.2] {
-        let alarms = (0..args.streams)
-            .into_par_iter()
-            .filter_map(|stream| alarm(args, alpha, args.windows, 1.0, stream as u64));
-        let alarms = alarms.count();
+    let (streams, windows) = (args.streams, args.windows);
+    println!("{streams} streams of {windows} windows, calibrated: the share with a false alarm\n");
+    println!("| classes | rows of a window | segments | \u{3b1} = 0.01 | 0.05 | 0.2 |");
+    println!("|---|---|---|---|---|---|");
+    for (classes, rows, segments) in CALIBRATED {
+        let source = Source::new(classes, Change::None);
+        // The p-value is valid at every time, so that it tells of every α whether there was an alarm. Segments share α.
+        let least = |stream: usize| -> Result<f64> {
+            let segments = (0..segments).map(|segment| {
+                let mut rng = Rng::new((stream * segments + segment) as u64);
+                let mut monitor = Monitor::new(classes, ALPHA)?;
+                let mut p_value = 1.0;
+                for _ in 0..windows {
+                    p_value = monitor.push(&source.window(rows, &mut rng)?)?.p_value;
+                }
+                Ok(p_value * segments as f64)
+            });
+            segments.reduce(|a, b| Ok(a?.min(b?))).unwrap_or(Ok(1.0))
+        };
+        let found = (0..streams).into_par_iter().map(least);
+        let found: Vec<f64> = found.collect::<Result<_>>()?;
+        let shares = ALPHAS.map(|alpha| {
+            let alarms = found.iter().filter(|p| **p <= alpha).count();
+            format!("{:.3}", alarms as f64 / streams as f64)
+        });
         println!(
-            "| calibrated, {} windows | {alpha} | {alarms} of {} | | |",
-            args.windows, args.streams
+            "| {classes} | {rows} | {segments} | {} |",
+            shares.join(" | ")
         );
     }
-    let streams = (args.streams / 4).max(1);
-    for factor in FACTORS {
-        let mut delays: Vec<usize> = (0..streams)
-            .into_par_iter()
-            .filter_map(|stream| alarm(args, 0.05, CHANGE + 200, factor, 1_000_000 + stream as u64))
-            .filter(|&window| window >= CHANGE)
-            .map(|window| window + 1 - CHANGE)
-            .collect();
-        delays.sort_unstable();
-        let quantile = |share: f64| match delays.get((share * streams as f64) as usize) {
-            Some(delay) => delay.to_string(),
-            None => "none in 200".to_owned(),
+    println!(
+        "\n{streams} streams that change after {BEFORE} windows, \u{3b1} = {ALPHA}; delays of those without an alarm before\n"
+    );
+    println!(
+        "| classes | rows of a window | change | found within {windows} windows | median delay, windows | rows | 90 % \
+         within, windows | what alarms |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
+    for (classes, rows) in CHANGED {
+        delays(args, classes, rows)?;
+    }
+    Ok(())
+}
+
+/// Prints a line for each change.
+fn delays(args: &Args, classes: usize, rows: usize) -> Result<()> {
+    let before = Source::new(classes, Change::None);
+    let after = CHANGES.map(|change| Source::new(classes, change));
+    // The first alarm after each of the changes; no line if there was one before.
+    let alarms = |stream: usize| -> Result<Option<Vec<Option<Alarm>>>> {
+        let mut rng = Rng::new(1_000_000 + stream as u64);
+        let mut monitor = Monitor::new(classes, ALPHA)?;
+        for _ in 0..BEFORE {
+            if monitor
+                .push(&before.window(rows, &mut rng)?)?
+                .alarm
+                .is_some()
+            {
+                return Ok(None);
+            }
+        }
+        let first = |source: &Source| {
+            let mut monitor = monitor.clone();
+            for _ in 0..args.windows {
+                let verdict = monitor.push(&source.window(rows, &mut rng)?)?;
+                if verdict.alarm.is_some() {
+                    return Ok(verdict.alarm);
+                }
+            }
+            Ok(None)
         };
+        Ok(Some(after.iter().map(first).collect::<Result<_>>()?))
+    };
+    let streams = (0..args.streams).into_par_iter().map(alarms);
+    let streams: Vec<_> = streams.collect::<Result<_>>()?;
+    let streams: Vec<_> = streams.into_iter().flatten().collect();
+    for (place, change) in CHANGES.iter().enumerate() {
+        let found: Vec<Alarm> = streams.iter().filter_map(|stream| stream[place]).collect();
+        let mut delays: Vec<usize> = found.iter().map(|a| a.window + 1 - BEFORE).collect();
+        delays.sort_unstable();
+        // What was not found has a delay above all others.
+        let quantile = |share: f64| delays.get((share * streams.len() as f64) as usize);
+        let say = |delay: Option<usize>| delay.map_or("none".to_owned(), |d| d.to_string());
+        let top = found
+            .iter()
+            .filter(|a| a.target == Target::TopLabel)
+            .count();
+        let share = |count: usize, of: usize| 100.0 * count as f64 / of.max(1) as f64;
         println!(
-            "| log-odds \u{d7} {factor} from window {CHANGE} on | 0.05 | {} of {streams} | {} | {} |",
-            delays.len(),
-            quantile(0.5),
-            quantile(0.9)
+            "| {classes} | {rows} | {change} | {:.1} % | {} | {} | {} | the predicted class in {:.0} % |",
+            share(found.len(), streams.len()),
+            say(quantile(0.5).copied()),
+            say(quantile(0.5).map(|delay| delay * rows)),
+            say(quantile(0.9).copied()),
+            share(top, found.len()),
         );
     }
     Ok(())
 }
 
-/// The window of the first alarm.
-fn alarm(args: &Args, alpha: f64, windows: usize, factor: f64, seed: u64) -> Option<usize> {
-    let mut rng = Rng::new(seed);
-    let mut monitor = Monitor::new(args.classes, alpha).ok()?;
-    (0..windows).find_map(|window| {
-        let factor = if window < CHANGE { 1.0 } else { factor };
-        let day = made(args, &mut rng, factor).ok()?;
-        monitor.push(&day).ok()?.alarm.map(|alarm| alarm.window)
-    })
+/// Rows of probabilities, as they are said and as outcomes occur.
+struct Source {
+    said: Array2<f64>,
+    truth: Array2<f64>,
 }
 
-/// A window of rows whose true log-odds are a multiple of those said.
-fn made(args: &Args, rng: &mut Rng, factor: f64) -> Result<MetricState> {
-    let mut probs = Array2::zeros((args.rows, args.classes));
-    let mut labels = Vec::with_capacity(args.rows);
-    for mut row in probs.outer_iter_mut() {
-        let logits: Vec<f64> = (0..args.classes).map(|_| 2.0 * rng.normal()).collect();
-        let softmax = |factor: f64| {
-            let exps: Vec<f64> = logits.iter().map(|x| (factor * x).exp()).collect();
-            let sum: f64 = exps.iter().sum();
-            exps.into_iter().map(move |e| e / sum)
+impl Source {
+    fn new(classes: usize, change: Change) -> Self {
+        let mut rng = Rng::new(classes as u64);
+        let logits = Array2::from_shape_fn((POOL, classes), |_| 2.5 * rng.normal());
+        let said = softmax(&logits);
+        let truth = match change {
+            Change::None => said.clone(),
+            Change::Temperature(t) => softmax(&logits.mapv(|x| x / t)),
+            Change::LabelShift => {
+                let mut shifted = logits;
+                for (class, mut column) in shifted.axis_iter_mut(Axis(1)).enumerate() {
+                    // From 1/2 for the first class to 2 for the last.
+                    let place = class as f64 / (classes - 1) as f64;
+                    column += (2.0 * place - 1.0) * f64::ln(2.0);
+                }
+                softmax(&shifted)
+            }
+            Change::OneClass(share) => {
+                let mut moved = said.clone();
+                for mut row in moved.outer_iter_mut() {
+                    let lost = share * row[0];
+                    row[0] -= lost;
+                    row[1] += lost;
+                }
+                moved
+            }
         };
-        softmax(1.0)
-            .zip(row.iter_mut())
-            .for_each(|(p, cell)| *cell = p);
-        let mut left = rng.uniform();
-        let label = softmax(factor).position(|p| {
-            left -= p;
-            left <= 0.0
-        });
-        labels.push(label.unwrap_or(args.classes - 1) as u32);
+        Self { said, truth }
     }
-    let mut state = MetricState::new(args.classes, MetricOptions::default())?;
-    state.update(&Predictions::from_probs(probs.view(), &labels)?)?;
-    Ok(state)
+
+    fn window(&self, rows: usize, rng: &mut Rng) -> Result<MetricState> {
+        let some: Vec<usize> = (0..rows).map(|_| rng.below(POOL)).collect();
+        let labels = draw_labels(&self.truth.select(Axis(0), &some), rng);
+        let said = self.said.select(Axis(0), &some);
+        let mut state = MetricState::new(self.said.ncols(), MetricOptions::default())?;
+        state.update(&Predictions::from_probs(said.view(), &labels)?)?;
+        Ok(state)
+    }
+}
+
+fn softmax(logits: &Array2<f64>) -> Array2<f64> {
+    let mut probs = logits.mapv(f64::exp);
+    for mut row in probs.outer_iter_mut() {
+        row /= row.sum();
+    }
+    probs
 }

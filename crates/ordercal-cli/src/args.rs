@@ -310,7 +310,7 @@ pub struct FitArgs {
     pub config: Option<PathBuf>,
     /// Fit a model per group of rows too, by the values of these columns (from the coarsest on, separated
     /// by commas), each shrunk towards that of all rows; apply reads the columns again
-    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', conflicts_with_all = ["search", "folds", "stratified", "groups"])]
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', conflicts_with_all = ["search", "folds", "stratified"])]
     pub by: Vec<String>,
     /// Groups of fewer rows use the model of the next coarser group, or of all rows [default: 50]
     #[arg(long, value_name = "N", requires = "by")]
@@ -367,6 +367,9 @@ pub struct EvaluateArgs {
     /// A fitted model to evaluate; may be repeated
     #[arg(long, value_name = "MODEL", value_parser = input_path())]
     pub model: Vec<PathBuf>,
+    /// Measure each group of rows too, by the values of these columns, separated by commas
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    pub by: Vec<String>,
     /// Metrics, separated by commas [default: all]
     #[arg(
         long,
@@ -382,8 +385,8 @@ pub struct EvaluateArgs {
     /// Bootstrap 95% intervals with this many resamples
     #[arg(long, value_name = "B")]
     pub bootstrap: Option<usize>,
-    /// Exit with 1 if this holds for the last model, or for the scores if no model is given, as in
-    /// 'ece>0.02'; may be repeated
+    /// Exit with 1 if this holds for the last model, or for the scores if no model is given, on all rows, as
+    /// in 'ece>0.02'; may be repeated
     #[arg(long, value_name = "CONDITION")]
     pub fail_if: Vec<String>,
     /// Write the state behind the metrics, for `ordercal merge`
@@ -412,10 +415,10 @@ pub struct MergeArgs {
 #[command(
     after_help = "The graph takes `scores` (N x K, 32-bit floats) and gives `probabilities` and `logits`. It is \
                         run on\nsample rows and compared with the model before it is written.\n\n\
-                        Example:\n  ordercal export m.safetensors -o m.onnx"
+                        Example:\n  ordercal export m.safetensors -o m.onnx\n  ordercal export groups.safetensors#DE -o de.onnx"
 )]
 pub struct ExportArgs {
-    /// The fitted model
+    /// The fitted model, or of a file of `fit --by` that of a group, as FILE#GROUP
     #[arg(value_parser = input_path())]
     pub model: PathBuf,
     /// Where the ONNX file goes: .onnx, or - for standard output

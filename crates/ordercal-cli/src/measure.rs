@@ -2,15 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Result;
 use ordercal::compare::{self, Measured, Measures, changed_predictions};
+use ordercal::grouped::GroupKey;
 use ordercal::metrics::{Metric, MetricState, Predictions};
 use ordercal::models::UncalibratedModel;
 use ordercal::{Dataset, Model, ScoreKind};
 use serde_json::{Map, Value, json};
 
+use crate::models::{Applied, Columns};
 use crate::printer;
 use crate::verdict::Gap;
+
+/// The most groups of a table on the terminal; `--json` has all of them.
+pub const MOST_GROUPS: usize = 20;
 
 /// The metrics of one set of probabilities.
 #[derive(Debug, Clone)]
@@ -67,33 +71,72 @@ impl Evaluation {
     }
 }
 
-/// Evaluates the scores and the models on rows in memory.
+/// Evaluates the scores and the models on rows in memory; `columns` are those of the rows that tell their groups.
 pub fn evaluate_in_memory(
     data: &Dataset<'_>,
-    models: &[(String, &Model)],
+    columns: Columns<'_>,
+    models: &[(String, Applied<'_>)],
     measures: &Measures,
-) -> Result<Vec<Evaluation>> {
+) -> ordercal::Result<Vec<Evaluation>> {
     let scores = Model::from(UncalibratedModel::new(data.classes())?);
     let models = models.iter().map(|(name, model)| (name.as_str(), *model));
-    let all = std::iter::once(("uncalibrated", &scores)).chain(models);
-    let evaluate = |(name, model): (&str, &Model)| {
-        let measured = compare::measure(model, data, measures)?;
+    let all = std::iter::once(("uncalibrated", Applied::One(&scores))).chain(models);
+    let evaluate = |(name, model): (&str, Applied<'_>)| {
+        let measured = match model {
+            Applied::One(model) => compare::measure(model, data, measures)?,
+            Applied::Groups(..) => {
+                let probs = model.apply::<f64>(data.scores(), columns, ScoreKind::Probs)?;
+                compare::measure_probs(probs.view(), data, measures)?
+            }
+        };
         Ok(Evaluation::new(name, data.examples(), &measured))
     };
     all.map(evaluate).collect()
+}
+
+/// The evaluations of some rows: the scores themselves, and each of the models.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// N.
+    pub rows: usize,
+    /// The evaluations.
+    pub evaluations: Vec<Evaluation>,
+}
+
+/// Evaluates the scores and the models on the rows of each group by the columns `by`.
+pub fn evaluate_parts(
+    data: &Dataset<'_>,
+    columns: Columns<'_>,
+    by: &[String],
+    models: &[(String, Applied<'_>)],
+    measures: &Measures,
+) -> ordercal::Result<BTreeMap<GroupKey, Part>> {
+    let groups = columns.rows_of(by).into_iter();
+    let evaluate = |(key, rows): (GroupKey, Vec<usize>)| {
+        let values = columns.keep(&rows);
+        let columns = Columns {
+            values: &values,
+            ..columns
+        };
+        let evaluations = evaluate_in_memory(&data.select(&rows), columns, models, measures)?;
+        let rows = rows.len();
+        Ok((key, Part { rows, evaluations }))
+    };
+    groups.map(evaluate).collect()
 }
 
 /// Calls `work` with the predictions of a model, or of the scores themselves, and with the number of
 /// predictions that the model changed.
 pub fn with_predictions<T>(
     data: &Dataset<'_>,
-    model: Option<&Model>,
+    columns: Columns<'_>,
+    model: Option<Applied<'_>>,
     work: impl FnOnce(&Predictions<'_>, usize) -> ordercal::Result<T>,
 ) -> ordercal::Result<T> {
     let Some(model) = model else {
         return work(&Predictions::from(data), 0);
     };
-    let probs = model.apply::<f64>(data.scores(), ScoreKind::Probs)?;
+    let probs = model.apply::<f64>(data.scores(), columns, ScoreKind::Probs)?;
     let changed = changed_predictions(data, probs.view());
     work(&compare::predictions(probs.view(), data)?, changed)
 }
@@ -101,10 +144,12 @@ pub fn with_predictions<T>(
 /// Adds the rows of the scores, or of a model's probabilities, to a state.
 pub fn state_of(
     data: &Dataset<'_>,
-    model: Option<&Model>,
+    columns: Columns<'_>,
+    model: Option<Applied<'_>>,
     mut empty: MetricState,
 ) -> ordercal::Result<MetricState> {
-    with_predictions(data, model, |predictions, _| empty.update(predictions))?;
+    let update = |predictions: &Predictions<'_>, _| empty.update(predictions);
+    with_predictions(data, columns, model, update)?;
     Ok(empty)
 }
 
@@ -157,6 +202,28 @@ fn cell(evaluation: &Evaluation, metric: Metric) -> String {
         Some(bound) => format!("{value:.4} ± {bound:.4}"),
         None => format!("{value:.4}"),
     }
+}
+
+/// A table with a row for each group, of one evaluation in each: its metrics that fit in 80 characters.
+pub fn group_table(groups: &BTreeMap<GroupKey, Part>, place: usize, metrics: &[Metric]) -> String {
+    let with_intervals = |part: &Part| !part.evaluations[place].intervals.is_empty();
+    let at_once = if groups.values().any(with_intervals) {
+        2
+    } else {
+        4
+    };
+    let metrics = &metrics[..metrics.len().min(at_once)];
+    let name = |part: &Part| shorten(&part.evaluations[place].name);
+    let mut header = vec![groups.values().next().map_or(String::new(), name)];
+    header.push("rows".to_owned());
+    header.extend(metrics.iter().map(ToString::to_string));
+    let lines = groups.iter().take(MOST_GROUPS).map(|(key, part)| {
+        let mut line = vec![key.join(", "), part.rows.to_string()];
+        let found = &part.evaluations[place];
+        line.extend(metrics.iter().map(|&metric| cell(found, metric)));
+        line
+    });
+    printer::table(header, lines.collect())
 }
 
 /// Long names keep their ends, which tell models apart.

@@ -5,10 +5,18 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use ordercal::diagnose::{Warning, check_kind};
-use ordercal::grouped::RowGroups;
+use ordercal::grouped::{GroupKey, GroupedModel, RowGroups};
 use ordercal::ndarray::Array2;
-use ordercal::{Real, ScoreKind, Scores};
-use ordercal_io::{IdValues, RowReader, SavedGroups, SavedModel};
+use ordercal::{Model, Real, ScoreKind, Scores};
+use ordercal_io::{DataRef, IdValues, RowReader, SavedGroups, SavedModel};
+
+use crate::input::at;
+
+/// The name of the model of all rows among the models of groups.
+const ALL: &str = "all";
+
+/// The most groups that an error names.
+const NAMED: usize = 5;
 
 /// A model file of either kind.
 pub enum AnyModel {
@@ -19,11 +27,22 @@ pub enum AnyModel {
 }
 
 impl AnyModel {
-    /// Reads a file.
+    /// Reads `FILE`, or one of the models of groups as `FILE#GROUP`.
     pub fn load(path: &Path) -> Result<Self> {
-        Ok(match SavedGroups::is_file(path) {
-            true => Self::Groups(SavedGroups::load(path)?.into()),
-            false => Self::One(SavedModel::load(path)?.into()),
+        let file = DataRef::parse(path);
+        let is_grouped = SavedGroups::is_file(file.path());
+        Ok(match file.split() {
+            None if is_grouped => Self::Groups(SavedGroups::load(path)?.into()),
+            None => Self::One(SavedModel::load(path)?.into()),
+            Some(group) if is_grouped => {
+                let saved = SavedGroups::load(file.path())?;
+                Self::One(pick(&saved, group).map_err(|e| at(file.path(), e))?.into())
+            }
+            Some(group) => {
+                SavedModel::load(file.path())?;
+                let problem = format!("this file holds one model, and no group `{group}`");
+                return Err(at(file.path(), problem));
+            }
         })
     }
 
@@ -43,31 +62,131 @@ impl AnyModel {
         }
     }
 
-    /// Calibrates rows. `ids` are their columns; those of the groups are the last.
-    pub fn apply<T: Real>(
-        &self,
-        scores: &Scores<'_>,
-        ids: &[IdValues],
-        kind: ScoreKind,
-    ) -> ordercal::Result<Array2<T>> {
+    /// The model as it is applied to rows.
+    pub fn applied(&self) -> Applied<'_> {
         match self {
-            Self::One(saved) => saved.model.apply(scores, kind),
+            Self::One(saved) => Applied::One(&saved.model),
+            Self::Groups(saved) => Applied::Groups(&saved.model, &saved.by),
+        }
+    }
+
+    /// The only model; `path` is where it was read from.
+    fn one(self, path: &Path) -> Result<SavedModel> {
+        match self {
+            Self::One(saved) => Ok(*saved),
             Self::Groups(saved) => {
-                let by = &ids[ids.len() - saved.by.len()..];
-                let key = |row| by.iter().map(|ids| ids.text(row)).collect();
-                saved
-                    .model
-                    .apply(scores, &RowGroups::new(scores.rows(), key), kind)
+                let group = saved.report.groups.first();
+                let group = group.map_or(ALL.to_owned(), |group| group.key.join(","));
+                let file = path.display();
+                bail!(
+                    "{file}: this file holds models of groups; name one of them, as in {file}#{group}, or {file}#{ALL} for \
+                     that of all rows"
+                )
             }
         }
     }
 }
 
+/// The model of a group, as it is applied to scores.
+fn pick(saved: &SavedGroups, group: &str) -> Result<SavedModel> {
+    let mut names: Vec<String> = (saved.report.groups.iter())
+        .map(|group| group.key.join(","))
+        .collect();
+    if let Some(place) = names.iter().position(|name| name == group) {
+        return Ok(saved.group(&saved.report.groups[place].key));
+    }
+    if group == ALL {
+        return Ok(saved.pooled.clone());
+    }
+    let more = if names.len() > NAMED { " …" } else { "" };
+    names.truncate(NAMED);
+    bail!(
+        "there is no group `{group}`; there are {}{more}, and {ALL} is the model of all rows",
+        names.join(" ")
+    )
+}
+
+/// A model as it is applied to rows.
+#[derive(Clone, Copy)]
+pub enum Applied<'a> {
+    /// One model for all rows.
+    One(&'a Model),
+    /// One for each group, and the columns that say which group a row is of.
+    Groups(&'a GroupedModel, &'a [String]),
+}
+
+impl Applied<'_> {
+    /// Calibrates rows; the models of groups need the columns that tell the groups.
+    pub fn apply<T: Real>(
+        self,
+        scores: &Scores<'_>,
+        columns: Columns<'_>,
+        kind: ScoreKind,
+    ) -> ordercal::Result<Array2<T>> {
+        match self {
+            Self::One(model) => model.apply(scores, kind),
+            Self::Groups(model, by) => model.apply(scores, &columns.groups(by), kind),
+        }
+    }
+}
+
+/// Columns of a table that are handed through, such as those of groups.
+#[derive(Clone, Copy, Default)]
+pub struct Columns<'a> {
+    /// Their names.
+    pub names: &'a [String],
+    /// The values of the rows.
+    pub values: &'a [IdValues],
+}
+
+impl Columns<'_> {
+    /// The group of each row by some of the columns.
+    pub fn groups(self, by: &[String]) -> RowGroups {
+        let values = |name: &String| {
+            let place = self.names.iter().position(|other| other == name);
+            &self.values[place.expect("the columns of groups are read")]
+        };
+        let values: Vec<&IdValues> = by.iter().map(values).collect();
+        let rows = self.values.first().map_or(0, IdValues::len);
+        RowGroups::new(rows, |row| values.iter().map(|v| v.text(row)).collect())
+    }
+
+    /// The rows of each group by some of the columns; no groups if there are none.
+    pub fn rows_of(self, by: &[String]) -> BTreeMap<GroupKey, Vec<usize>> {
+        let mut rows: BTreeMap<GroupKey, Vec<usize>> = BTreeMap::new();
+        if !by.is_empty() {
+            let groups = self.groups(by);
+            for row in 0..groups.rows() {
+                rows.entry(groups.key(row).clone()).or_default().push(row);
+            }
+        }
+        rows
+    }
+
+    /// The values of some rows.
+    pub fn keep(self, rows: &[usize]) -> Vec<IdValues> {
+        self.values.iter().map(|values| values.keep(rows)).collect()
+    }
+}
+
+/// The names of several lists of columns, each once.
+pub fn columns_of<'a>(lists: impl IntoIterator<Item = &'a [String]>) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for name in lists.into_iter().flatten() {
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+    names
+}
+
 /// Loads models and names them by their files, or by their paths where file names repeat.
-pub fn load_models(paths: &[PathBuf]) -> Result<Vec<(String, SavedModel)>> {
+pub fn load_models(paths: &[PathBuf]) -> Result<Vec<(String, AnyModel)>> {
     let stem = |path: &PathBuf| {
-        let stem = path.file_stem().unwrap_or(path.as_os_str());
-        stem.to_string_lossy().into_owned()
+        let file = DataRef::parse(path);
+        let stem = file.path().file_stem().unwrap_or(path.as_os_str());
+        let group = file.split().map(|group| format!("#{group}"));
+        stem.to_string_lossy().into_owned() + &group.unwrap_or_default()
     };
     let mut count: BTreeMap<String, usize> = BTreeMap::new();
     for path in paths {
@@ -78,9 +197,22 @@ pub fn load_models(paths: &[PathBuf]) -> Result<Vec<(String, SavedModel)>> {
             name if count[&name] > 1 => path.display().to_string(),
             name => name,
         };
-        Ok((name, SavedModel::load(path)?))
+        Ok((name, AnyModel::load(path)?))
     });
     named.collect()
+}
+
+/// The same where each is one model for all rows.
+pub fn load_single_models(paths: &[PathBuf]) -> Result<Vec<(String, SavedModel)>> {
+    let models = load_models(paths)?.into_iter().zip(paths);
+    models
+        .map(|((name, model), path)| Ok((name, model.one(path)?)))
+        .collect()
+}
+
+/// Loads one model for all rows.
+pub fn load_model(path: &Path) -> Result<SavedModel> {
+    AnyModel::load(path)?.one(path)
 }
 
 /// Warnings about models that were fitted to scores of another kind than those of the data.

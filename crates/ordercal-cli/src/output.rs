@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use ordercal_io::Format;
+use ordercal_io::{DataRef, Format};
 
 /// Refuses an output that would replace one of the inputs.
 pub fn check_distinct<'a>(output: &Path, inputs: impl IntoIterator<Item = &'a Path>) -> Result<()> {
@@ -15,7 +15,9 @@ pub fn check_distinct<'a>(output: &Path, inputs: impl IntoIterator<Item = &'a Pa
         return Ok(());
     }
     for input in inputs {
-        if std::fs::canonicalize(input).is_ok_and(|input| input == place) {
+        // A model of a group is named as FILE#GROUP.
+        let input = DataRef::parse(input);
+        if std::fs::canonicalize(input.path()).is_ok_and(|input| input == place) {
             bail!(
                 "{}: this is also an input, which would be lost; choose another name for the output",
                 output.display()

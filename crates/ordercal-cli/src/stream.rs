@@ -7,11 +7,13 @@ use indicatif::ProgressBar;
 use ordercal::Error::SoftLabels;
 use ordercal::compare::Measures;
 use ordercal::diagnose::RowChecks;
+use ordercal::grouped::GroupKey;
 use ordercal::metrics::{Metric, MetricState};
-use ordercal::{Dataset, Model};
+use ordercal::{Dataset, memory};
 use ordercal_io::RowReader;
 
-use crate::measure::{Evaluation, with_predictions};
+use crate::measure::{Evaluation, Part, with_predictions};
+use crate::models::{Applied, Columns};
 use crate::verdict::Gap;
 
 /// Files with more scores (rows × classes) are streamed. 25,000 × 1000 scores still are in memory, and take
@@ -32,21 +34,22 @@ pub fn is_large(rows: usize, classes: usize) -> bool {
 
 /// The results of one pass over a file.
 pub struct Streamed {
-    /// N.
-    pub rows: usize,
-    /// The scores themselves and each of the models.
-    pub evaluations: Vec<Evaluation>,
+    /// The scores themselves and each of the models, on all rows.
+    pub all: Part,
+    /// The same of each group.
+    pub groups: BTreeMap<GroupKey, Part>,
     /// What was seen in the rows.
     pub checks: RowChecks,
     /// The state of the last of them, if one was given to be filled.
     pub state: Option<MetricState>,
 }
 
-/// Evaluates the scores and the models on all rows of a reader, without intervals. A `state` without rows is filled
-/// with those of the last model, or of the scores; `checks` are told the rows.
+/// Evaluates the scores and the models on all rows of a reader, and on those of each group by the columns `by`, without
+/// intervals. A `state` without rows is filled with those of the last model, or of the scores; `checks` are told the rows.
 pub fn evaluate_stream(
     reader: RowReader,
-    models: &[(String, &Model)],
+    models: &[(String, Applied<'_>)],
+    by: &[String],
     measures: &Measures,
     mut state: Option<MetricState>,
     mut checks: RowChecks,
@@ -67,13 +70,10 @@ pub fn evaluate_stream(
     } else {
         empty
     };
-    let mut accumulators = vec![Accumulator::new("uncalibrated", None, &new)];
-    let of_models = models
-        .iter()
-        .map(|(name, model)| Accumulator::new(name, Some(model), &new));
-    accumulators.extend(of_models);
-    let last = accumulators.len() - 1;
-    let mut rows = 0;
+    let empty = || Accumulators::new(models, &new);
+    let mut all = empty();
+    let mut groups: BTreeMap<GroupKey, Accumulators<'_>> = BTreeMap::new();
+    let names: Vec<String> = reader.ids().iter().map(|(name, _)| name.clone()).collect();
     for chunk in reader {
         let chunk = chunk?;
         let data = chunk.dataset()?;
@@ -82,35 +82,93 @@ pub fn evaluate_stream(
             return Err(chunk.locate(SoftLabels { what }).into());
         }
         checks.add(&data);
-        for (place, accumulator) in accumulators.iter_mut().enumerate() {
-            let also = state.as_mut().filter(|_| place == last);
-            accumulator.add(&data, also).map_err(|e| chunk.locate(e))?;
+        let (names, values) = (&names[..], &chunk.ids[..]);
+        let columns = Columns { names, values };
+        let added = all.add(&data, columns, state.as_mut());
+        added.map_err(|e| chunk.locate(e))?;
+        for (key, rows) in columns.rows_of(by) {
+            if !groups.contains_key(&key) {
+                let states = (groups.len() + 2).saturating_mul(models.len() + 1);
+                let bytes = new.bytes().saturating_mul(states);
+                memory::check("the sums of all groups", bytes).map_err(|e| chunk.locate(e))?;
+            }
+            let values = columns.keep(&rows);
+            let columns = Columns {
+                names,
+                values: &values,
+            };
+            let group = groups.entry(key).or_insert_with(empty);
+            let added = group.add(&data.select(&rows), columns, None);
+            added.map_err(|e| chunk.locate(e))?;
         }
-        rows += chunk.len();
-        bar.set_position(rows as u64);
+        bar.set_position(all.rows as u64);
     }
-    if rows == 0 {
+    if all.rows == 0 {
         bail!("there are no rows to evaluate");
     }
-    let evaluations = accumulators.into_iter().map(|a| a.finish(measures, rows));
+    let groups = groups.into_iter();
+    let groups = groups.map(|(key, group)| Ok((key, group.finish(measures)?)));
     Ok(Streamed {
-        rows,
-        evaluations: evaluations.collect::<Result<_>>()?,
+        all: all.finish(measures)?,
+        groups: groups.collect::<Result<_>>()?,
         checks,
         state,
     })
 }
 
+/// The metrics of the scores and of the models on the rows read so far.
+struct Accumulators<'a> {
+    rows: usize,
+    each: Vec<Accumulator<'a>>,
+}
+
+impl<'a> Accumulators<'a> {
+    fn new(models: &'a [(String, Applied<'a>)], empty: &MetricState) -> Self {
+        let scores = Accumulator::new("uncalibrated", None, empty);
+        let models = models.iter();
+        let models = models.map(|(name, model)| Accumulator::new(name, Some(*model), empty));
+        Self {
+            rows: 0,
+            each: std::iter::once(scores).chain(models).collect(),
+        }
+    }
+
+    /// Adds rows, those of the last model to a state as well.
+    fn add(
+        &mut self,
+        data: &Dataset<'_>,
+        columns: Columns<'_>,
+        mut also: Option<&mut MetricState>,
+    ) -> ordercal::Result<()> {
+        self.rows += data.rows();
+        let last = self.each.len() - 1;
+        for (place, accumulator) in self.each.iter_mut().enumerate() {
+            let also = also.as_deref_mut().filter(|_| place == last);
+            accumulator.add(data, columns, also)?;
+        }
+        Ok(())
+    }
+
+    fn finish(self, measures: &Measures) -> Result<Part> {
+        let evaluations = self.each.into_iter();
+        let evaluations = evaluations.map(|each| each.finish(measures, self.rows));
+        Ok(Part {
+            rows: self.rows,
+            evaluations: evaluations.collect::<Result<_>>()?,
+        })
+    }
+}
+
 /// The metrics of the scores, or of one model, on the rows read so far.
 struct Accumulator<'a> {
     name: String,
-    model: Option<&'a Model>,
+    model: Option<Applied<'a>>,
     state: MetricState,
     changed: usize,
 }
 
 impl<'a> Accumulator<'a> {
-    fn new(name: &str, model: Option<&'a Model>, state: &MetricState) -> Self {
+    fn new(name: &str, model: Option<Applied<'a>>, state: &MetricState) -> Self {
         Self {
             name: name.to_owned(),
             model,
@@ -119,8 +177,13 @@ impl<'a> Accumulator<'a> {
         }
     }
 
-    fn add(&mut self, data: &Dataset<'_>, also: Option<&mut MetricState>) -> ordercal::Result<()> {
-        with_predictions(data, self.model, |batch, changed| {
+    fn add(
+        &mut self,
+        data: &Dataset<'_>,
+        columns: Columns<'_>,
+        also: Option<&mut MetricState>,
+    ) -> ordercal::Result<()> {
+        with_predictions(data, columns, self.model, |batch, changed| {
             self.changed += changed;
             self.state.update(batch)?;
             also.map_or(Ok(()), |state| state.update(batch))
@@ -159,9 +222,9 @@ impl<'a> Accumulator<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::{evaluate_in_memory, state_of};
-    use ordercal::Method;
+    use crate::measure::{evaluate_in_memory, evaluate_parts, state_of};
     use ordercal::metrics::MetricOptions;
+    use ordercal::{Method, Model};
     use ordercal_io::{DataRef, LabelNeed, LoadedData, ReadOptions};
 
     fn all_metrics() -> Measures {
@@ -184,9 +247,11 @@ mod tests {
         let models: Vec<Model> = ["ts", "vs"]
             .map(|key| Method::from_key(key).unwrap().fit(&whole).unwrap().model)
             .into();
-        let models: Vec<(String, &Model)> = models.iter().map(|m| ("m".to_owned(), m)).collect();
+        let models = models.iter().map(|m| ("m".to_owned(), Applied::One(m)));
+        let models: Vec<(String, Applied<'_>)> = models.collect();
         let measures = all_metrics();
-        let expected = evaluate_in_memory(&whole, &models, &measures).unwrap();
+        let none = Columns::default();
+        let expected = evaluate_in_memory(&whole, none, &models, &measures).unwrap();
         assert!(expected[2].changed > 0, "vs should change some");
 
         let reader = RowReader::open(&data, options.with_chunk_rows(700)).unwrap();
@@ -195,16 +260,17 @@ mod tests {
         let found = evaluate_stream(
             reader,
             &models,
+            &[],
             &measures,
             Some(empty()),
             RowChecks::new(whole.classes()),
             &bar,
         )
         .unwrap();
-        assert_eq!(found.rows, whole.rows());
-        let state = state_of(&whole, Some(models[1].1), empty()).unwrap();
+        assert_eq!(found.all.rows, whole.rows());
+        let state = state_of(&whole, none, Some(models[1].1), empty()).unwrap();
         assert_eq!(found.state.unwrap().to_bytes(), state.to_bytes());
-        for (found, expected) in found.evaluations.iter().zip(&expected) {
+        for (found, expected) in found.all.evaluations.iter().zip(&expected) {
             assert_eq!(found.changed, expected.changed);
             assert!((found.gap.ece - expected.gap.ece).abs() < 1e-12);
             assert!((found.gap.excess - expected.gap.excess).abs() < 1e-12);
@@ -213,6 +279,44 @@ mod tests {
                 let bound = found.bounds.get(metric).copied().unwrap_or(0.0);
                 let distance = (value - expected.values[metric]).abs();
                 assert!(distance <= bound + 1e-12, "{metric}: {distance} > {bound}");
+            }
+        }
+    }
+
+    #[test]
+    fn groups_of_one_pass_are_those_of_the_rows_in_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("d.csv");
+        let mut text = String::from("label,logit_0,logit_1,logit_2,country\n");
+        for row in 0..300 {
+            let country = ["DE", "FR", "NL"][row * row % 3];
+            let score = (row * 37 % 101) as f64 / 20.0;
+            text.push_str(&format!("{},{score},1.5,2,{country}\n", row % 3));
+        }
+        std::fs::write(&path, text).unwrap();
+        let by = ["country".to_owned()];
+        let mut options = ReadOptions::default().with_labels(LabelNeed::Required);
+        options.columns = options.columns.with_ids(&by);
+        let loaded = LoadedData::read(&DataRef::new(&path), options.clone()).unwrap();
+        let data = loaded.dataset().unwrap();
+        let mut measures = all_metrics();
+        measures.metrics = vec![Metric::Accuracy, Metric::Nll, Metric::Ece];
+        let columns = Columns {
+            names: &by,
+            values: loaded.ids(),
+        };
+        let expected = evaluate_parts(&data, columns, &by, &[], &measures).unwrap();
+        assert_eq!(expected.len(), 2);
+        let reader = RowReader::open(&DataRef::new(&path), options.with_chunk_rows(7)).unwrap();
+        let (checks, bar) = (RowChecks::new(3), ProgressBar::hidden());
+        let found = evaluate_stream(reader, &[], &by, &measures, None, checks, &bar).unwrap();
+        assert_eq!(found.groups.len(), expected.len());
+        for (key, part) in expected {
+            let found = &found.groups[&key];
+            assert_eq!(found.rows, part.rows);
+            for (metric, value) in &part.evaluations[0].values {
+                let other = found.evaluations[0].values[metric];
+                assert!((value - other).abs() < 1e-12, "{metric}: {value} {other}");
             }
         }
     }
@@ -232,6 +336,7 @@ mod tests {
             let bar = ProgressBar::hidden();
             let streamed = evaluate_stream(
                 reader.unwrap(),
+                &[],
                 &[],
                 &all_metrics(),
                 None,

@@ -258,7 +258,7 @@ pub enum Error {
     },
     /// A file with models of groups in the place of one model.
     #[error(
-        "{}: this file holds models of groups, not one model: `ordercal apply` and `monitor` take it, and \
+        "{}: this file holds models of groups, not one model: `ordercal apply`, `evaluate` and `monitor` take it, and \
          ordercal.GroupedModel.load in Python",
         path.display()
     )]

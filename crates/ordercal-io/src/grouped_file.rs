@@ -68,17 +68,13 @@ impl SavedGroups {
         }
     }
 
-    /// The bytes of the model file of a group: the map as it is applied to scores.
-    ///
-    /// # Errors
-    /// If the model is one of the user's own, which cannot be stored.
-    pub fn group_bytes(&self, key: &[String]) -> ordercal::Result<Vec<u8>> {
+    /// The model of a group, as it is applied to scores.
+    pub fn group(&self, key: &[String]) -> SavedModel {
         let model = self.model.model(key).clone();
         SavedModel {
             model,
             ..self.pooled.clone()
         }
-        .to_bytes()
     }
 
     /// Writes the file, atomically.

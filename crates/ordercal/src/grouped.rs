@@ -585,10 +585,11 @@ struct Held {
 }
 
 impl GroupFit {
-    /// Fits the model of all rows and those of the groups.
+    /// Fits the model of all rows and those of the groups. Rows that [belong together](Dataset::with_groups) are in the same
+    /// fold.
     ///
     /// # Errors
-    /// If a hyperparameter is out of range, there are fewer rows than folds, or `watch` cancels the fit.
+    /// If a hyperparameter is out of range, there are fewer rows than folds, labels are soft, or `watch` cancels the fit.
     ///
     /// ```
     /// # use ndarray::Array2;
@@ -613,6 +614,7 @@ impl GroupFit {
         groups: &RowGroups,
         watch: &dyn Watch,
     ) -> Result<FittedGroups> {
+        let folds = self.divide(data)?;
         if groups.rows() != data.rows() {
             return Err(Error::LengthMismatch {
                 what: "groups",
@@ -622,7 +624,6 @@ impl GroupFit {
         }
         self.method.validate()?;
         self.group_method.validate()?;
-        let folds = Folds::new(data.rows(), self.folds, self.seed)?;
         let levels = groups.keys().iter().map(Vec::len).max().unwrap_or(0);
         let steps = self.folds + 1 + levels;
         let mut roots = Vec::new();
@@ -728,7 +729,7 @@ impl GroupFit {
     /// with many groups, what it knows of each one's rows is little.
     ///
     /// # Errors
-    /// If a hyperparameter is out of range, or there are fewer rows than folds.
+    /// If a hyperparameter is out of range, there are fewer rows than folds, or labels are soft.
     ///
     /// ```
     /// # use ndarray::Array2;
@@ -747,7 +748,7 @@ impl GroupFit {
     /// ```
     pub fn fit_part(&self, pooled: &Model, data: &Dataset<'_>) -> Result<GroupPart> {
         self.group_method.validate()?;
-        let folds = Folds::new(data.rows(), self.folds, self.seed)?;
+        let folds = self.divide(data)?;
         let nodes = BTreeMap::from([(GroupKey::new(), vec![pooled.clone(); self.folds + 1])]);
         let rows: Vec<usize> = (0..data.rows()).collect();
         let mut held = self.hold_out(data, &folds, vec![String::new()], rows.clone(), &nodes)?;
@@ -851,6 +852,15 @@ impl GroupFit {
                 groups,
             },
         })
+    }
+
+    /// The folds by which m is chosen. Soft labels are refused: n counts rows, and they repeat them.
+    fn divide(&self, data: &Dataset<'_>) -> Result<Folds> {
+        if data.has_soft_labels() {
+            let what = "a calibrator per group";
+            return Err(Error::SoftLabels { what });
+        }
+        data.folds(self.folds, self.seed)
     }
 
     /// Fits a group's map without each fold, and measures it and its parent's there.

@@ -185,6 +185,13 @@ impl Monitor {
                 found: window.classes(),
             });
         }
+        if window.has_weights() {
+            return Err(Error::InvalidArgument {
+                argument: "window",
+                found: "rows with weights".to_owned(),
+                expected: "rows of weight 1, each of which is one bet",
+            });
+        }
         let (mut best, mut p_value) = ((0, f64::NEG_INFINITY), 1.0_f64);
         for (place, test) in self.tests.iter_mut().enumerate() {
             let target = match place {
@@ -192,7 +199,7 @@ impl Monitor {
                 class => Target::Class(class - 1),
             };
             if window.rows() > 0 {
-                test.push(&window.reliability(target)?)?;
+                test.push(&window.reliability(target)?);
             }
             // Half for the predicted class; the other half is divided among the classes.
             let share = if place == 0 {
@@ -223,57 +230,59 @@ impl Monitor {
 }
 
 /// The wealth of the bets on one probability.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 struct Test {
-    /// After each window, the logarithm of what each bet has made since the first.
-    gains: Vec<[f64; BETS]>,
+    windows: usize,
+    /// For each bet the logarithm of Σ over begins k of the share 1/(k(k + 1)) times what was made since.
+    logs: [f64; BETS],
     log_wealth: f64,
     /// The most it ever was.
     highest: f64,
 }
 
-impl Test {
-    fn push(&mut self, window: &Reliability) -> Result<()> {
-        let rows: u64 = window.bins.iter().map(|bin| bin.count).sum();
-        let mut gains = self.gains.last().copied().unwrap_or_default();
-        for bin in &window.bins {
-            let Some(filled) = bin.filled else { continue };
-            let count = bin.count as f64;
-            if (bin.share - count / rows as f64).abs() > 1e-9 {
-                return Err(Error::InvalidArgument {
-                    argument: "window",
-                    found: "rows with weights".to_owned(),
-                    expected: "rows of weight 1, each of which is one bet",
-                });
-            }
-            let confidence = filled.confidence.clamp(0.0, 1.0);
-            for (bet, gain) in gains.iter_mut().enumerate() {
-                let shift = shift(bet);
-                let bound = (confidence * shift.exp_m1()).ln_1p();
-                *gain += count * (shift * filled.accuracy - bound);
-            }
+impl Default for Test {
+    fn default() -> Self {
+        Self {
+            windows: 0,
+            logs: [f64::NEG_INFINITY; BETS],
+            log_wealth: 0.0,
+            highest: 0.0,
         }
-        self.gains.push(gains);
-        self.log_wealth = self.wealth();
-        self.highest = self.highest.max(self.log_wealth);
-        Ok(())
     }
+}
 
-    /// The logarithm of Σ over begins k and bets of their share times what they made since, and of what is not placed yet.
-    fn wealth(&self) -> f64 {
-        let last = self.gains[self.gains.len() - 1];
-        let begins = std::iter::once([0.0; BETS]).chain(self.gains.iter().copied());
-        let mut logs = Vec::with_capacity(self.gains.len() * BETS + 1);
-        for (place, begin) in begins.take(self.gains.len()).enumerate() {
-            let k = (place + 1) as f64;
-            let share = -(k * (k + 1.0) * BETS as f64).ln();
-            logs.extend((0..BETS).map(|bet| share + last[bet] - begin[bet]));
+impl Test {
+    fn push(&mut self, window: &Reliability) {
+        self.windows += 1;
+        let k = self.windows as f64;
+        let share = -(k * (k + 1.0)).ln();
+        for (bet, log) in self.logs.iter_mut().enumerate() {
+            // Those that began before and the one that begins now gain alike.
+            *log = log_sum(&[*log, share]) + gain(window, shift(bet));
         }
+        let bets = log_sum(&self.logs) - (BETS as f64).ln();
         // The shares of windows to come: 1 − Σ 1/(k(k + 1)) = 1/(k + 1).
-        logs.push(-((self.gains.len() + 1) as f64).ln());
-        let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        top + logs.iter().map(|log| (log - top).exp()).sum::<f64>().ln()
+        self.log_wealth = log_sum(&[bets, -(k + 1.0).ln()]);
+        self.highest = self.highest.max(self.log_wealth);
     }
+}
+
+/// The logarithm of what a bet on a shift makes of a wealth of 1 in a window, or less.
+fn gain(window: &Reliability, shift: f64) -> f64 {
+    let filled = window.bins.iter();
+    let filled = filled.filter_map(|bin| Some((bin.count as f64, bin.filled?)));
+    let gains = filled.map(|(count, filled)| {
+        let confidence = filled.confidence.clamp(0.0, 1.0);
+        let bound = (confidence * shift.exp_m1()).ln_1p();
+        count * (shift * filled.accuracy - bound)
+    });
+    gains.sum()
+}
+
+/// ln Σ e^x.
+fn log_sum(logs: &[f64]) -> f64 {
+    let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    top + logs.iter().map(|log| (log - top).exp()).sum::<f64>().ln()
 }
 
 #[cfg(test)]
@@ -367,13 +376,15 @@ mod tests {
     #[test]
     fn weights_and_other_classes_are_refused() {
         let mut monitor = Monitor::new(3, 0.05).unwrap();
-        let probs = Array2::from_shape_fn((2, 3), |(row, k)| if k == row { 0.8 } else { 0.1 } - 0.3 * row as f64 * if k == 1 { 1.0 } else { -0.5 });
-        let predictions = Predictions::from_probs(probs.view(), &[0, 1]).unwrap();
-        let predictions = predictions.with_weights(vec![3.0, 1.0]).unwrap();
-        let mut weighted = MetricState::new(3, MetricOptions::default()).unwrap();
-        weighted.update(&predictions).unwrap();
-        let error = monitor.push(&weighted).unwrap_err();
-        assert!(matches!(error, Error::InvalidArgument { .. }), "{error}");
+        let probs = Array2::from_elem((2, 3), 1.0 / 3.0);
+        for weights in [[3.0, 1.0], [2.0, 2.0], [0.5, 1.5], [2.0, 0.0]] {
+            let predictions = Predictions::from_probs(probs.view(), &[0, 1]).unwrap();
+            let predictions = predictions.with_weights(weights.to_vec()).unwrap();
+            let mut weighted = MetricState::new(3, MetricOptions::default()).unwrap();
+            weighted.update(&predictions).unwrap();
+            let error = monitor.push(&weighted).unwrap_err();
+            assert!(matches!(error, Error::InvalidArgument { .. }), "{error}");
+        }
         let four = MetricState::new(4, MetricOptions::default()).unwrap();
         assert!(monitor.push(&four).is_err());
         let empty = MetricState::new(3, MetricOptions::default()).unwrap();

@@ -12,7 +12,7 @@ use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::methods::listed::*;
 use crate::methods::table::for_each_method;
-use crate::methods::zeros::Floor;
+use crate::methods::zeros::Zeros;
 use crate::methods::{Calibrator, Describe, Estimate, Fitted};
 use crate::watch::{Unwatched, Watch};
 
@@ -269,10 +269,13 @@ impl Method {
     pub fn fit_watched(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
         self.validate()?;
         if self.reads_logarithms()
-            && let Some(floor) = Floor::learn(data)?
+            && let Some(zeros) = Zeros::learn(data)?
         {
-            let then = self.calibrator().fit(&floor.read(data)?, watch)?;
-            return floor.before(then, data);
+            let read = zeros.read(data)?;
+            let fitted = self
+                .calibrator()
+                .fit(read.as_ref().unwrap_or(data), watch)?;
+            return zeros.before(fitted, data);
         }
         self.calibrator().fit(data, watch)
     }

@@ -1,8 +1,8 @@
 //! Calibrators per group: shrinkage, fallbacks, the order.
 
 use ordercal::grouped::{GroupFit, RowGroups};
-use ordercal::ndarray::Array2;
-use ordercal::{Dataset, Method, Model, Rng, ScoreKind, Scores, Unwatched};
+use ordercal::ndarray::{Array2, array};
+use ordercal::{Dataset, Error, Method, Model, Rng, ScoreKind, Scores, Unwatched};
 
 /// Rows whose logits are too large by a factor of their group's own.
 struct Made {
@@ -186,6 +186,42 @@ fn as_many_groups_as_rows_are_needed() {
     let data = made(&[100], &[1.0], 6);
     let groups = RowGroups::new(99, |_| vec!["a".to_owned()]);
     assert!(ts().fit(&data.data(), &groups, &Unwatched).is_err());
+}
+
+#[test]
+fn soft_labels_are_refused() {
+    let scores = Scores::new(ScoreKind::Logits, array![[1.0_f32, 0.0], [0.0, 2.0]]).unwrap();
+    let data = Dataset::soft(scores, array![[0.5, 0.5], [0.0, 1.0]].view()).unwrap();
+    let groups = RowGroups::new(data.rows(), |_| vec!["a".to_owned()]);
+    let refused = ts().fit(&data, &groups, &Unwatched).unwrap_err();
+    assert!(matches!(refused, Error::SoftLabels { .. }), "{refused}");
+    let pooled = Model::from(ordercal::models::UncalibratedModel::new(2).unwrap());
+    let refused = ts().fit_part(&pooled, &data).unwrap_err();
+    assert!(matches!(refused, Error::SoftLabels { .. }), "{refused}");
+}
+
+#[test]
+fn rows_that_belong_together_are_held_out_together() {
+    // Every row is there ten times. If its copies were in other folds, a map that learns rows by heart would be trusted.
+    let once = made(&[60; 6], &[1.0; 6], 9);
+    let rows: Vec<usize> = (0..10 * once.group.len()).map(|row| row / 10).collect();
+    let data = once.data().select(&rows);
+    let groups = RowGroups::new(rows.len(), |row| vec![once.group[rows[row]].to_string()]);
+    let mut how = ts();
+    how.group_method = Method::from_key("sms").unwrap();
+    let weight = |data: &Dataset<'_>| {
+        let fitted = how.fit(data, &groups, &Unwatched).unwrap();
+        let weights = fitted.report.groups.iter().map(|g| g.weight);
+        weights.fold(0.0, f64::max)
+    };
+    let together = data
+        .clone()
+        .with_groups(rows.iter().map(|&r| r as u32).collect());
+    let (apart, together) = (weight(&data), weight(&together.unwrap()));
+    assert!(
+        together < 0.2 && apart > together + 0.2,
+        "{apart} {together}"
+    );
 }
 
 #[test]

@@ -23,7 +23,8 @@ pub struct MonitorArgs {
     /// A table of scores and labels, with --by; or states
     #[arg(required = true, value_name = "DATA|STATE", value_parser = input_path())]
     pub inputs: Vec<PathBuf>,
-    /// The column that tells the window of a row; windows are in the order of its values
+    /// The column that tells the window of a row; windows are in the order of its values: numbers and dates such as
+    /// 2024-12-31 by value, `week 2` before `week 10`
     #[arg(long, value_name = "COLUMN")]
     pub by: Option<String>,
     /// A column whose values are watched one by one
@@ -42,8 +43,16 @@ pub struct MonitorArgs {
     #[arg(long, value_name = "FILE", value_parser = output_path())]
     pub prometheus: Option<PathBuf>,
     /// The kind of the scores, if their name in the file does not tell it [default: logits]
-    #[arg(long, value_name = "KIND", value_parser = kind_parser())]
+    #[arg(long, value_name = "KIND", requires = "by", value_parser = kind_parser())]
     pub kind: Option<ScoreKind>,
+    /// Leave out the rows with this label, as in --ignore-label -100
+    #[arg(
+        long,
+        value_name = "LABEL",
+        requires = "by",
+        allow_hyphen_values = true
+    )]
+    pub ignore_label: Option<String>,
     /// The names of the classes.
     #[command(flatten)]
     pub classes: ClassArgs,

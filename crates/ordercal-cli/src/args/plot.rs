@@ -179,7 +179,7 @@ pub struct CountedArgs {
 /// `plot transform`.
 #[derive(Debug, Args)]
 pub struct TransformArgs {
-    /// Fitted models of the methods diag and ts
+    /// Fitted models of the methods diag and ts, or of a group as FILE#GROUP
     #[arg(required = true, value_name = "MODEL")]
     pub models: Vec<PathBuf>,
     /// Data shown as counts.
@@ -193,7 +193,7 @@ pub struct TransformArgs {
 /// `plot simplex`.
 #[derive(Debug, Args)]
 pub struct SimplexArgs {
-    /// A fitted model of three classes
+    /// A fitted model of three classes, or of a group as FILE#GROUP
     #[arg(value_name = "MODEL")]
     pub model: PathBuf,
     /// Data shown as counts.

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::args::ApplyArgs;
 use crate::exit::Exit;
 use crate::input::DataInput;
-use crate::models::{AnyModel, check_kinds, match_classes};
+use crate::models::{AnyModel, Columns, check_kinds, columns_of, match_classes};
 use crate::output::check_distinct;
 use crate::printer::Printer;
 
@@ -16,12 +16,7 @@ use crate::printer::Printer;
 pub fn run(args: &ApplyArgs, printer: Printer) -> Result<Exit> {
     let model = AnyModel::load(&args.model)?;
     let saved = model.pooled();
-    // The columns of the groups come last, and once.
-    let others = args
-        .id_columns
-        .iter()
-        .filter(|name| !model.by().contains(name));
-    let ids: Vec<String> = others.chain(model.by()).cloned().collect();
+    let ids = columns_of([&args.id_columns[..], model.by()]);
     let input = DataInput::resolve(&args.data, "test")?.with_ids(&ids);
     input.check_format(Some(&args.output))?;
     check_distinct(
@@ -54,19 +49,17 @@ pub fn run(args: &ApplyArgs, printer: Printer) -> Result<Exit> {
         let chunk = chunk?;
         let scores = chunk.checked_scores()?;
         let locate = |e| chunk.locate(e);
+        let (names, values) = (&ids[..], &chunk.ids[..]);
+        let columns = Columns { names, values };
         writer.set_ids(chunk.ids.clone());
         match dtype {
             OutputType::F32 => {
-                let calibrated = model
-                    .apply::<f32>(&scores, &chunk.ids, kind)
-                    .map_err(locate)?;
-                writer.write_f32(calibrated.view())?;
+                let calibrated = model.applied().apply::<f32>(&scores, columns, kind);
+                writer.write_f32(calibrated.map_err(locate)?.view())?;
             }
             OutputType::F64 => {
-                let calibrated = model
-                    .apply::<f64>(&scores, &chunk.ids, kind)
-                    .map_err(locate)?;
-                writer.write_f64(calibrated.view())?;
+                let calibrated = model.applied().apply::<f64>(&scores, columns, kind);
+                writer.write_f64(calibrated.map_err(locate)?.view())?;
             }
         }
         written += chunk.len();

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use ordercal::Error::SoftLabels;
+use ordercal::Fingerprint;
 use ordercal::compare::Measures;
 use ordercal::diagnose::RowChecks;
 use ordercal::metrics::{BootstrapOptions, Metric, MetricOptions, MetricState};
 use ordercal::words::count;
-use ordercal::{Fingerprint, Model};
 use ordercal_io::{LabelNeed, LoadedData, write_atomically};
 use serde_json::json;
 
@@ -17,12 +17,18 @@ use crate::args::{Common, EvaluateArgs};
 use crate::exit::Exit;
 use crate::fail_if::{FailIf, metric};
 use crate::input::{DataInput, at, ignored};
-use crate::measure::{Evaluation, evaluate_in_memory, state_of, tables};
-use crate::models::{check_kinds, load_models, match_classes};
+use crate::measure::{
+    Evaluation, MOST_GROUPS, Part, evaluate_in_memory, evaluate_parts, group_table, state_of,
+    tables,
+};
+use crate::models::{Applied, Columns, check_kinds, columns_of, load_models, match_classes};
 use crate::output::check_distinct;
 use crate::printer::{self, Printer};
 use crate::stream::{evaluate_stream, is_large};
 use crate::verdict;
+
+/// The metrics of groups in a table, unless others are asked for.
+const GROUP_METRICS: [Metric; 3] = [Metric::Accuracy, Metric::Nll, Metric::Ece];
 
 /// Thresholds, each with the text it was parsed from.
 type Limits = Vec<(String, FailIf)>;
@@ -35,23 +41,27 @@ pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exi
         None => printer,
     };
     let saved = load_models(&args.model)?;
-    let input = DataInput::resolve(&args.data, "test")?.with_labels(&args.labels);
+    let lists = saved.iter().map(|(_, saved)| saved.by());
+    let columns = columns_of(lists.chain([&args.by[..]]));
+    let input = DataInput::resolve(&args.data, "test")?
+        .with_labels(&args.labels)
+        .with_ids(&columns);
     input.check_format(None)?;
     if let Some(path) = &args.state_out {
         let models = args.model.iter().map(PathBuf::as_path);
         check_distinct(path, input.paths().into_iter().chain(models))?;
     }
-    let models: Vec<(String, &Model)> = saved
-        .iter()
-        .map(|(name, saved)| (name.clone(), &saved.model))
-        .collect();
+    let models = saved.iter();
+    let models = models.map(|(name, saved)| (name.clone(), saved.applied()));
+    let models: Vec<(String, Applied<'_>)> = models.collect();
+    let pooled = || saved.iter().map(|(_, saved)| saved.pooled());
     let mut reader = input.open(LabelNeed::Required)?;
     let classes = reader.classes();
     let paths = args.model.iter().map(PathBuf::as_path);
-    match_classes(&mut reader, paths.zip(saved.iter().map(|(_, saved)| saved)))?;
-    let fitted_on: Vec<Fingerprint> = saved.iter().filter_map(|(_, s)| s.data).collect();
+    match_classes(&mut reader, paths.zip(pooled()))?;
+    let fitted_on: Vec<Fingerprint> = pooled().filter_map(|saved| saved.data).collect();
     let mut checks = RowChecks::new(classes).of_models_fitted_on(fitted_on);
-    let mut others = check_kinds(&reader, saved.iter().map(|(_, saved)| saved));
+    let mut others = check_kinds(&reader, pooled());
     others.extend(ignored(reader.ignored()));
     if args.metrics.is_none() {
         shown.retain(|metric| metric.check_classes(classes).is_ok());
@@ -71,18 +81,22 @@ pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exi
     };
     let mut warnings;
     // The bootstrap needs all rows in memory.
-    let (n, evaluations, state) = if is_large(rows, classes) && measures.bootstrap.is_none() {
+    let (all, groups, state) = if is_large(rows, classes) && measures.bootstrap.is_none() {
         let bar = printer.progress(rows as u64, "rows");
-        let found = evaluate_stream(reader, &models, &measures, empty, checks, &bar)?;
+        let found = evaluate_stream(reader, &models, &args.by, &measures, empty, checks, &bar)?;
         bar.finish_and_clear();
         warnings = found.checks.evaluation();
-        (found.rows, found.evaluations, found.state)
+        (found.all, found.groups, found.state)
     } else {
         let loaded = LoadedData::collect(reader)?;
         let data = loaded.dataset()?;
         if data.has_soft_labels() {
             if args.state_out.is_some() {
                 return Err(at(input.path(), SoftLabels { what: "a state" }));
+            }
+            if !columns.is_empty() {
+                let what = "an evaluation by groups";
+                return Err(at(input.path(), SoftLabels { what }));
             }
             let asked = |metric: &Metric| {
                 let shown = args.metrics.is_some() && shown.contains(metric);
@@ -94,13 +108,26 @@ pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exi
         }
         checks.add(&data);
         warnings = checks.evaluation();
-        let evaluations = evaluate_in_memory(&data, &models, &measures);
-        let evaluations = evaluations.map_err(|e| at(input.path(), e))?;
+        let (names, values) = (&columns[..], loaded.ids());
+        let columns = Columns { names, values };
+        let wrong = |e| at(input.path(), e);
+        let all = Part {
+            rows: data.examples(),
+            evaluations: evaluate_in_memory(&data, columns, &models, &measures).map_err(wrong)?,
+        };
+        let groups = evaluate_parts(&data, columns, &args.by, &models, &measures);
         let last = models.last().map(|(_, model)| *model);
-        let state = empty.map(|empty| state_of(&data, last, empty));
-        let state = state.transpose().map_err(|e| at(input.path(), e))?;
-        (data.examples(), evaluations, state)
+        let state = empty.map(|empty| state_of(&data, columns, last, empty));
+        (
+            all,
+            groups.map_err(wrong)?,
+            state.transpose().map_err(wrong)?,
+        )
     };
+    let Part {
+        rows: n,
+        evaluations,
+    } = all;
     warnings.extend(others);
     printer.warn(input.path(), &warnings)?;
     let is_missing = |metric: &Metric| !evaluations[0].values.contains_key(metric);
@@ -126,6 +153,14 @@ pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exi
         "classes": classes,
         "rows": evaluations.iter().map(|e| e.to_json(&shown)).collect::<Vec<_>>(),
     });
+    if !args.by.is_empty() {
+        let groups = groups.iter().map(|(key, part)| {
+            let rows = part.evaluations.iter().map(|e| e.to_json(&shown));
+            json!({"key": key, "n": part.rows, "rows": rows.collect::<Vec<_>>()})
+        });
+        result["by"] = json!(args.by);
+        result["groups"] = groups.collect();
+    }
     if !missing.is_empty() {
         result["left_out"] = json!(missing);
     }
@@ -142,6 +177,19 @@ pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exi
         count(n, "row", "rows")
     ));
     printer.result(tables(&evaluations, &shown));
+    if !groups.is_empty() {
+        let metrics = match &args.metrics {
+            Some(_) => &shown[..],
+            None => &GROUP_METRICS,
+        };
+        for place in 0..evaluations.len() {
+            printer.result(group_table(&groups, place, metrics));
+        }
+        if groups.len() > MOST_GROUPS {
+            let more = groups.len() - MOST_GROUPS;
+            printer.remark(format_args!("and {more} more groups; --json lists all"));
+        }
+    }
     if evaluations.iter().any(|e| !e.bounds.is_empty()) {
         printer.remark("(too large for memory: ≈ marks estimates, ± a guaranteed bound)");
     }

@@ -1,12 +1,13 @@
 //! `ordercal export`: writes a model as ONNX.
 
 use anyhow::{Result, anyhow};
-use ordercal_io::{SavedModel, write_atomically};
+use ordercal_io::write_atomically;
 use ordercal_onnx::onnx_bytes_reading;
 use serde_json::json;
 
 use crate::args::ExportArgs;
 use crate::exit::Exit;
+use crate::models::load_model;
 use crate::output::{check_distinct, check_ending};
 use crate::printer::Printer;
 
@@ -15,7 +16,7 @@ pub fn run(args: &ExportArgs, printer: Printer) -> Result<Exit> {
     check_ending(&args.output, "a graph", ".onnx")?;
     check_distinct(&args.output, [args.model.as_path()])?;
     let printer = printer.beside(&args.output)?;
-    let saved = SavedModel::load(&args.model)?;
+    let saved = load_model(&args.model)?;
     let kind = args.kind;
     let input_type = args.input_type.parse().map_err(|e: String| anyhow!(e))?;
     let bytes = onnx_bytes_reading(&saved.model, kind, input_type)

@@ -17,6 +17,7 @@ use crate::config;
 use crate::exit::Exit;
 use crate::input::{DataInput, at, ignored};
 use crate::measure::evaluate_in_memory;
+use crate::models::{Applied, Columns};
 use crate::output::{check_distinct, check_ending};
 use crate::printer::Printer;
 use crate::verdict;
@@ -37,7 +38,7 @@ pub fn run(args: &FitArgs, common: &Common, printer: Printer) -> Result<Exit> {
         .with_groups(args.groups.as_ref())
         .with_ids(&args.by);
     input.check_format(None)?;
-    let has_folds = method.has_own_folds() || args.folds.is_some();
+    let has_folds = method.has_own_folds() || args.folds.is_some() || !args.by.is_empty();
     if args.groups.is_some() && !has_folds && how.effort == Effort::None {
         bail!(
             "--groups is about folds, and {} is fitted to all rows at once; leave it out, or ask for --folds or \
@@ -120,7 +121,7 @@ pub fn run(args: &FitArgs, common: &Common, printer: Printer) -> Result<Exit> {
             candidates(&method, &ranking, &best.method)
         ));
     }
-    let models = [(saved.method.key().to_owned(), &saved.model)];
+    let models = [(saved.method.key().to_owned(), Applied::One(&saved.model))];
     let measures = Measures {
         metrics: Vec::new(),
         options: MetricOptions::default(),
@@ -128,7 +129,7 @@ pub fn run(args: &FitArgs, common: &Common, printer: Printer) -> Result<Exit> {
         intervals: true,
         keep_resamples: false,
     };
-    let evaluations = evaluate_in_memory(&data, &models, &measures)?;
+    let evaluations = evaluate_in_memory(&data, Columns::default(), &models, &measures)?;
     let [before, after] = &evaluations[..] else {
         unreachable!("the scores and one model were evaluated");
     };

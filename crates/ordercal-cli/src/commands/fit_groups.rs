@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use anyhow::Result;
 use ordercal::diagnose::RowChecks;
-use ordercal::grouped::{FittedGroups, GroupFit, GroupReport, GroupsReport, RowGroups};
+use ordercal::grouped::{FittedGroups, GroupFit, GroupReport, RowGroups};
+use ordercal::words::count;
 use ordercal::{Dataset, Method, Progress};
 use ordercal_io::SavedGroups;
 use serde_json::json;
@@ -13,10 +14,8 @@ use serde_json::json;
 use crate::args::{Common, FitArgs};
 use crate::exit::Exit;
 use crate::input::{DataInput, at, ignored};
+use crate::measure::MOST_GROUPS;
 use crate::printer::{self, Printer};
-
-/// The most groups of a table on the terminal; the file and `--json` have all of them.
-const SHOWN: usize = 20;
 
 /// Runs the command.
 pub fn run(
@@ -37,11 +36,7 @@ pub fn run(
     let mut warnings = RowChecks::of(&data).before_fit();
     warnings.extend(ignored(loaded.ignored()));
     printer.warn(input.path(), &warnings)?;
-    if data.has_soft_labels() {
-        let what = "a calibrator per group";
-        return Err(at(input.path(), ordercal::Error::SoftLabels { what }));
-    }
-    let groups = RowGroups::new(data.rows(), |row| {
+    let groups = RowGroups::new(loaded.rows(), |row| {
         loaded.ids().iter().map(|ids| ids.text(row)).collect()
     });
     let start = Instant::now();
@@ -71,25 +66,33 @@ pub fn run(
         "seconds": seconds,
         "model": args.output.to_string_lossy(),
     }));
-    explain(report, data.rows(), printer);
+    explain(&saved, printer);
     printer.remark(format_args!("model written to {}", args.output.display()));
     Ok(Exit::Done)
 }
 
-fn explain(report: &GroupsReport, rows: usize, printer: Printer) {
-    let own = report
-        .groups
-        .iter()
-        .filter(|g| g.fallback.is_none())
-        .count();
-    printer.remark(format_args!(
-        "{rows} rows in {} groups, {own} of them with a map of their own",
-        report.groups.len()
+/// Says how much groups differ from all rows, and what became of each.
+pub fn explain(saved: &SavedGroups, printer: Printer) {
+    let report = &saved.report;
+    let coarsest = report.groups.iter().filter(|g| g.key.len() == 1);
+    let rows: usize = coarsest.map(|g| g.rows).sum();
+    let own = report.groups.iter().filter(|g| g.fallback.is_none());
+    printer.result(format_args!(
+        "{} in {}, {} of them with a map of their own",
+        count(rows, "row", "rows"),
+        count(report.groups.len(), "group", "groups"),
+        own.count()
     ));
-    printer.remark(format_args!(
+    printer.result(format_args!(
         "held-out NLL: {:.4} with one model for all rows, {:.4} with a map per group alone, {:.4} as mixed here",
         report.nll_pooled, report.nll_separate, report.nll_after
     ));
+    for (column, chosen) in saved.by.iter().zip(&report.shrinkage) {
+        printer.result(match chosen {
+            Some(m) => format!("{column}: a map of n rows has the weight n/(n + {m:.0})"),
+            None => format!("{column}: no map of its own, held-out rows are better without"),
+        });
+    }
     let line = |group: &GroupReport| {
         let fallback = match group.fallback.as_deref() {
             None => format!("{:.2}", group.weight),
@@ -113,10 +116,10 @@ fn explain(report: &GroupsReport, rows: usize, printer: Printer) {
         "parent\u{2019}s",
         "after",
     ];
-    let lines = report.groups.iter().take(SHOWN).map(line).collect();
+    let lines = report.groups.iter().take(MOST_GROUPS).map(line).collect();
     printer.result(printer::table(header.map(str::to_owned).to_vec(), lines));
-    if report.groups.len() > SHOWN {
-        let more = report.groups.len() - SHOWN;
+    if report.groups.len() > MOST_GROUPS {
+        let more = report.groups.len() - MOST_GROUPS;
         printer.remark(format_args!("and {more} more groups; --json lists all"));
     }
 }

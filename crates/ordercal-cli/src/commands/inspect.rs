@@ -8,11 +8,12 @@ use ordercal::words::count;
 use ordercal_io::{DataRef, Format, LoadedData, ReadOptions, SetInfo, inspect};
 use serde_json::{Value, json};
 
+use super::fit_groups::explain;
 use crate::args::InspectArgs;
 use crate::exit::Exit;
-use crate::input::ignored;
+use crate::input::{at, ignored};
 use crate::printer::Printer;
-use ordercal_io::SavedModel;
+use ordercal_io::{SavedGroups, SavedModel};
 
 /// Runs the command.
 pub fn run(args: &InspectArgs, printer: Printer) -> Result<Exit> {
@@ -27,6 +28,14 @@ pub fn run(args: &InspectArgs, printer: Printer) -> Result<Exit> {
         Some(format) if !Format::is_told_by(path) => format,
         _ => Format::of(path)?,
     };
+    if format == Format::Safetensors && SavedGroups::is_file(path) {
+        if let Some(group) = data.split() {
+            let problem = format!("all groups are described at once; leave out #{group}");
+            return Err(at(path, problem));
+        }
+        describe_groups(path, &SavedGroups::load(path)?, printer)?;
+        return Ok(Exit::Done);
+    }
     if data.split().is_none() && format == Format::Safetensors {
         match SavedModel::load(path) {
             Ok(saved) => {
@@ -66,11 +75,7 @@ fn describe_model(path: &Path, saved: &SavedModel, printer: Printer) -> Result<(
         saved.method.key(),
         saved.model.classes()
     ));
-    printer.result(if order {
-        "it keeps the ranking of every row, so no prediction changes"
-    } else {
-        "it does not promise to keep the ranking of a row"
-    });
+    printer.result(describe_order(order));
     printer.result(format_args!(
         "on its calibration data: NLL {:.4} before, {:.4} after, {} iterations",
         report.nll_before, report.nll_after, report.iterations
@@ -86,6 +91,44 @@ fn describe_model(path: &Path, saved: &SavedModel, printer: Printer) -> Result<(
     }
     warn(&warnings, printer);
     Ok(())
+}
+
+fn describe_groups(path: &Path, saved: &SavedGroups, printer: Printer) -> Result<()> {
+    let order = saved.model.order_preserving();
+    let report = &saved.report;
+    printer.json(&json!({
+        "file": path.to_string_lossy(),
+        "what": "models of groups",
+        "method": saved.pooled.method,
+        "group_method": saved.group_method,
+        "by": saved.by,
+        "order_preserving": order,
+        "classes": saved.model.classes(),
+        "class_names": saved.pooled.class_names,
+        "report": report,
+    }));
+    printer.result(format_args!(
+        "{}: models of groups by {} for {} classes: {} for all rows, {} for each group",
+        path.display(),
+        saved.by.join(", "),
+        saved.model.classes(),
+        saved.pooled.method.key(),
+        saved.group_method.key()
+    ));
+    printer.result(describe_order(order));
+    explain(saved, printer);
+    if let Some(names) = &saved.pooled.class_names {
+        printer.result(format_args!("classes: {}", names.join(", ")));
+    }
+    Ok(())
+}
+
+fn describe_order(kept: bool) -> &'static str {
+    if kept {
+        "it keeps the ranking of every row, so no prediction changes"
+    } else {
+        "it does not promise to keep the ranking of a row"
+    }
 }
 
 fn describe_data(data: &DataRef, options: &ReadOptions, printer: Printer) -> Result<()> {

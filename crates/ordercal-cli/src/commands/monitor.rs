@@ -1,33 +1,26 @@
 //! `ordercal monitor`: calibration over time.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
+mod prometheus;
+mod windows;
+
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::{Result, bail};
-use ordercal::compare::predictions;
-use ordercal::metrics::{
-    BootstrapOptions, Metric, MetricOptions, MetricState, Predictions, Target,
-};
+use anyhow::{Result, anyhow, bail};
+use ordercal::metrics::{BootstrapOptions, Metric, MetricState, Target};
 use ordercal::monitor::{Alarm, Monitor, Verdict};
-use ordercal::{Dataset, ScoreKind};
-use ordercal_io::{DataRef, IdValues, LabelNeed, RowReader, write_atomically};
+use ordercal_io::write_atomically;
 use ordercal_report::{LineFigure, LinePanel, LinePoint, LineSeries, Theme, to_png};
 use serde_json::{Value, json};
 
-use super::merge::read;
 use crate::args::MonitorArgs;
 use crate::exit::Exit;
-use crate::input::at;
-use crate::models::{AnyModel, match_classes};
 use crate::output::check_distinct;
 use crate::printer::{self, Printer};
+use windows::Windows;
 
 /// The metrics of a window.
 const METRICS: [Metric; 3] = [Metric::Accuracy, Metric::Nll, Metric::Ece];
-
-/// The segment of rows that are not divided.
-const ALL: &str = "all rows";
 
 /// Runs the command.
 pub fn run(args: &MonitorArgs, printer: Printer) -> Result<Exit> {
@@ -42,26 +35,30 @@ pub fn run(args: &MonitorArgs, printer: Printer) -> Result<Exit> {
     if let Some(path) = &args.output {
         is_png(path)?;
     }
-    let segments = match &args.by {
-        Some(by) => from_table(args, by)?,
-        None => BTreeMap::from([(ALL.to_owned(), from_states(args)?)]),
+    let printer = match &args.prometheus {
+        Some(path) => printer.beside(path)?,
+        None => printer,
     };
+    // A wrong number is told before the data is read.
+    Monitor::new(2, args.alpha)?;
+    let windows = Windows::read(args, printer)?;
     // The segments share the chance of a false alarm.
-    let alpha = args.alpha / segments.len().max(1) as f64;
-    let watched = segments
-        .into_iter()
-        .map(|(name, windows)| Segment::watch(name, windows, alpha));
+    let alpha = args.alpha / windows.segments.len() as f64;
+    let names = &windows.names;
+    let watched = windows.segments.into_iter().map(|(name, states)| {
+        Segment::watch(name, names, states, alpha, windows.classes.as_deref())
+    });
     let watched = watched.collect::<Result<Vec<Segment>>>()?;
-    let alarms = watched.iter().any(|segment| segment.alarm().is_some());
+    let alarms = watched.iter().any(|segment| segment.alarm.is_some());
     if let Some(path) = &args.output {
-        let svg = figure(&watched, args).draw(Theme::LIGHT)?;
+        let svg = figure(&watched, names, args).draw(Theme::LIGHT)?;
         match is_png(path)? {
             true => write_atomically(path, &to_png(&svg, 2.0)?)?,
             false => write_atomically(path, svg.as_str().as_bytes())?,
         }
     }
     if let Some(path) = &args.prometheus {
-        write_atomically(path, prometheus(&watched).as_bytes())?;
+        write_atomically(path, prometheus::text(&watched).as_bytes())?;
     }
     printer.json(&json!({
         "alpha": args.alpha,
@@ -90,108 +87,18 @@ fn is_png(path: &Path) -> Result<bool> {
     }
 }
 
-/// The windows of a segment, by name.
-type Windows = Vec<(String, MetricState)>;
-
-fn from_states(args: &MonitorArgs) -> Result<Windows> {
-    let states = args.inputs.iter().map(|path| {
-        let name = path.file_stem().unwrap_or(path.as_os_str());
-        let state = read(path).map_err(|e| {
-            anyhow::anyhow!("{e}; a table of scores needs --by with the column of the window")
-        })?;
-        Ok((name.to_string_lossy().into_owned(), state))
-    });
-    states.collect()
-}
-
-/// A value of the column of windows, in its order: numbers by size, texts by letter.
-#[derive(PartialEq, Eq, PartialOrd, Ord, Clone)]
-struct WindowKey(i64, String);
-
-impl WindowKey {
-    fn of(values: &IdValues, row: usize) -> Self {
-        match values {
-            IdValues::Integer(values) => Self(values[row], values[row].to_string()),
-            values => Self(0, values.text(row)),
-        }
-    }
-}
-
-fn from_table(args: &MonitorArgs, by: &str) -> Result<BTreeMap<String, Windows>> {
-    let [path] = &args.inputs[..] else {
-        bail!(
-            "--by is for one file with a column of windows, and {} were given",
-            args.inputs.len()
-        );
-    };
-    let model = args.model.as_deref().map(AnyModel::load).transpose()?;
-    let mut ids: Vec<String> = vec![by.to_owned()];
-    ids.extend(args.segment.clone());
-    ids.extend(model.iter().flat_map(|model| model.by().iter().cloned()));
-    let mut options = args
-        .read
-        .options()
-        .with_kind(args.kind)
-        .with_class_names(args.classes.names())
-        .with_labels(LabelNeed::Required);
-    options.columns = options.columns.with_ids(&ids);
-    let mut reader = RowReader::open(&DataRef::parse(path), options)?;
-    if let (Some(model), Some(file)) = (&model, &args.model) {
-        match_classes(&mut reader, [(file.as_path(), model.pooled())])?;
-    }
-    let empty = MetricState::new(reader.classes(), MetricOptions::default())?;
-    let mut found: BTreeMap<String, BTreeMap<WindowKey, MetricState>> = BTreeMap::new();
-    for chunk in reader {
-        let chunk = chunk?;
-        let data = chunk.dataset()?;
-        let mut rows: BTreeMap<(String, WindowKey), Vec<usize>> = BTreeMap::new();
-        for row in 0..chunk.len() {
-            let segment = args
-                .segment
-                .as_ref()
-                .map_or(ALL.to_owned(), |_| chunk.ids[1].text(row));
-            let key = (segment, WindowKey::of(&chunk.ids[0], row));
-            rows.entry(key).or_default().push(row);
-        }
-        for ((segment, window), rows) in rows {
-            let windows = found.entry(segment).or_default();
-            let state = windows.entry(window).or_insert_with(|| empty.clone());
-            let ids: Vec<IdValues> = chunk.ids.iter().map(|ids| ids.keep(&rows)).collect();
-            let updated = update(state, &data.select(&rows), model.as_ref(), &ids);
-            updated.map_err(|e| chunk.locate(e))?;
-        }
-    }
-    if found.is_empty() {
-        return Err(at(path, "there are no rows"));
-    }
-    let named = |(key, state): (WindowKey, MetricState)| (key.1, state);
-    let segments = found.into_iter();
-    Ok(segments
-        .map(|(name, windows)| (name, windows.into_iter().map(named).collect()))
-        .collect())
-}
-
-fn update(
-    state: &mut MetricState,
-    data: &Dataset<'_>,
-    model: Option<&AnyModel>,
-    ids: &[IdValues],
-) -> ordercal::Result<()> {
-    let Some(model) = model else {
-        return state.update(&Predictions::from(data));
-    };
-    let probs = model.apply::<f64>(data.scores(), ids, ScoreKind::Probs)?;
-    state.update(&predictions(probs.view(), data)?)
-}
-
 /// A segment after all windows.
 struct Segment {
     name: String,
     windows: Vec<Window>,
+    /// The place of the window of the first alarm, and what is not calibrated.
+    alarm: Option<(usize, String)>,
 }
 
 struct Window {
     name: String,
+    /// Its place among the windows of all segments.
+    place: usize,
     rows: u64,
     /// Value and, where it can be told, interval of each metric.
     metrics: Vec<(Metric, f64, Option<[f64; 2]>)>,
@@ -199,14 +106,21 @@ struct Window {
 }
 
 impl Segment {
-    fn watch(name: String, windows: Windows, alpha: f64) -> Result<Self> {
-        let Some((_, first)) = windows.first() else {
+    fn watch(
+        name: String,
+        names: &[String],
+        states: Vec<(usize, MetricState)>,
+        alpha: f64,
+        classes: Option<&[String]>,
+    ) -> Result<Self> {
+        let Some((_, first)) = states.first() else {
             bail!("{name}: there are no windows");
         };
         let mut monitor = Monitor::new(first.classes(), alpha)?;
         let how = BootstrapOptions::default().with_resamples(200);
-        let windows = windows.into_iter().map(|(window, state)| {
-            let wrong = |e: ordercal::Error| anyhow::anyhow!("{name}, window {window}: {e}");
+        let windows = states.into_iter().map(|(place, state)| {
+            let window = &names[place];
+            let wrong = |e: ordercal::Error| anyhow!("{name}, window {window}: {e}");
             let verdict = monitor.push(&state).map_err(wrong)?;
             let values = state.finalize().map_err(wrong)?;
             let intervals = state.intervals(&how).map_err(wrong)?;
@@ -217,16 +131,19 @@ impl Segment {
             Ok(Window {
                 rows: state.rows(),
                 metrics: metrics.to_vec(),
-                name: window,
+                name: window.clone(),
+                place,
                 verdict,
             })
         });
         let windows = windows.collect::<Result<Vec<_>>>()?;
-        Ok(Self { name, windows })
-    }
-
-    fn alarm(&self) -> Option<Alarm> {
-        self.windows.last().and_then(|window| window.verdict.alarm)
+        let alarm = windows.last().and_then(|window| window.verdict.alarm);
+        let alarm = alarm.map(|Alarm { window, target, .. }| (window, describe(target, classes)));
+        Ok(Self {
+            name,
+            windows,
+            alarm,
+        })
     }
 
     fn to_json(&self) -> Value {
@@ -244,9 +161,8 @@ impl Segment {
                 "log_wealth": window.verdict.log_wealth,
             })
         });
-        let alarm = self.alarm().map(|alarm| {
-            json!({"window": self.windows[alarm.window].name, "of": describe(alarm.target)})
-        });
+        let alarm = self.alarm.as_ref();
+        let alarm = alarm.map(|(place, of)| json!({"window": self.windows[*place].name, "of": of}));
         json!({
             "segment": self.name,
             "alarm": alarm,
@@ -269,18 +185,17 @@ impl Segment {
                         None => format!("{value:.4}"),
                     }),
             );
-            let here = self.alarm().is_some_and(|alarm| alarm.window == place);
+            let alarm = self.alarm.as_ref();
+            let here = alarm.is_some_and(|(alarm, _)| *alarm == place);
             let mark = if here { " alarm" } else { "" };
-            line.push(format!("{:.2e}{mark}", window.verdict.p_value.min(1.0)));
+            line.push(format!("{:.2e}{mark}", window.verdict.p_value));
             line
         });
         printer.result(printer::table(header, lines.collect()));
-        match self.alarm() {
-            Some(alarm) => printer::failure(format_args!(
-                "alarm: {}: {} not calibrated any more, from window {} on at the latest",
-                self.name,
-                describe(alarm.target),
-                self.windows[alarm.window].name
+        match &self.alarm {
+            Some((place, of)) => printer::failure(format_args!(
+                "alarm: {}: {of} is not calibrated any more, from window {} on at the latest",
+                self.name, self.windows[*place].name
             )),
             None => printer.remark(format_args!(
                 "{}: no sign of miscalibration (the chance of a false alarm is at most {alpha} in all)",
@@ -290,23 +205,18 @@ impl Segment {
     }
 }
 
-fn describe(target: Target) -> String {
-    match target {
-        Target::Class(class) => format!("class {class} is"),
-        _ => "the predicted class is".to_owned(),
+fn describe(target: Target, classes: Option<&[String]>) -> String {
+    let Target::Class(class) = target else {
+        return "the predicted class".to_owned();
+    };
+    match classes.and_then(|names| names.get(class)) {
+        Some(name) => format!("class {name}"),
+        None => format!("class {class}"),
     }
 }
 
-fn figure(segments: &[Segment], args: &MonitorArgs) -> LineFigure {
-    let names: BTreeSet<&str> = segments
-        .iter()
-        .flat_map(|segment| segment.windows.iter().map(|w| w.name.as_str()))
-        .collect();
-    let longest = segments.iter().max_by_key(|segment| segment.windows.len());
-    let ticks: Vec<&str> = longest.map_or(Vec::new(), |s| {
-        s.windows.iter().map(|w| w.name.as_str()).collect()
-    });
-    let step = ticks.len().div_ceil(4).max(1);
+fn figure(segments: &[Segment], names: &[String], args: &MonitorArgs) -> LineFigure {
+    let step = names.len().div_ceil(4).max(1);
     let series = |value: &dyn Fn(&Window) -> (f64, f64, f64)| -> Vec<LineSeries> {
         let lines = segments
             .iter()
@@ -317,11 +227,10 @@ fn figure(segments: &[Segment], args: &MonitorArgs) -> LineFigure {
                 points: segment
                     .windows
                     .iter()
-                    .enumerate()
-                    .map(|(x, window)| {
+                    .map(|window| {
                         let (y, low, high) = value(window);
                         LinePoint {
-                            x: x as f64,
+                            x: window.place as f64,
                             y,
                             low,
                             high,
@@ -343,7 +252,7 @@ fn figure(segments: &[Segment], args: &MonitorArgs) -> LineFigure {
     let evidence = LinePanel {
         name: "evidence, −log₁₀ p".to_owned(),
         series: series(&|window| {
-            let evidence = -window.verdict.p_value.min(1.0).log10();
+            let evidence = -window.verdict.p_value.log10();
             (evidence, evidence, evidence)
         }),
     };
@@ -352,11 +261,11 @@ fn figure(segments: &[Segment], args: &MonitorArgs) -> LineFigure {
         x_name: args.by.clone().unwrap_or_else(|| "window".to_owned()),
         logarithmic: false,
         logarithmic_y: false,
-        x_ticks: ticks
+        x_ticks: names
             .iter()
             .enumerate()
             .step_by(step)
-            .map(|(x, name)| (x as f64, (*name).to_owned()))
+            .map(|(x, name)| (x as f64, name.clone()))
             .collect(),
         panels: vec![metric(0), metric(2), evidence],
         note: format!(
@@ -364,67 +273,5 @@ fn figure(segments: &[Segment], args: &MonitorArgs) -> LineFigure {
             names.len(),
             args.alpha
         ),
-    }
-}
-
-/// The last window of each segment in Prometheus' text format.
-fn prometheus(segments: &[Segment]) -> String {
-    let mut text = String::new();
-    let mut family = |name: &str, help: &str, value: &dyn Fn(&Window) -> f64| {
-        let _ = writeln!(
-            text,
-            "# HELP ordercal_{name} {help}\n# TYPE ordercal_{name} gauge"
-        );
-        for segment in segments {
-            let Some(last) = segment.windows.last() else {
-                continue;
-            };
-            let (segment, window) = (escape(&segment.name), escape(&last.name));
-            let _ = writeln!(
-                text,
-                "ordercal_{name}{{segment=\"{segment}\",window=\"{window}\"}} {}",
-                value(last)
-            );
-        }
-    };
-    family("rows", "Rows in the window.", &|w| w.rows as f64);
-    for (place, metric) in METRICS.iter().enumerate() {
-        family(metric.key(), "A metric of the window.", &|w| {
-            w.metrics[place].1
-        });
-    }
-    family(
-        "p_value",
-        "Anytime-valid p-value of the test of calibration.",
-        &|w| w.verdict.p_value.min(1.0),
-    );
-    family("alarm", "1 after an alarm.", &|w| {
-        f64::from(u8::from(w.verdict.alarm.is_some()))
-    });
-    text
-}
-
-/// A label's value, as Prometheus wants it quoted.
-fn escape(text: &str) -> String {
-    text.replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn labels_are_quoted_as_prometheus_reads_them() {
-        assert_eq!(escape("a\"b\\c\nd"), "a\\\"b\\\\c\\nd");
-    }
-
-    #[test]
-    fn windows_are_in_the_order_of_their_numbers() {
-        let values = IdValues::Integer(vec![10, 9]);
-        assert!(WindowKey::of(&values, 1) < WindowKey::of(&values, 0));
-        let values = IdValues::Text(vec!["2026-02-01".into(), "2026-01-31".into()]);
-        assert!(WindowKey::of(&values, 1) < WindowKey::of(&values, 0));
     }
 }

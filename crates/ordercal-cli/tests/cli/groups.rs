@@ -112,12 +112,6 @@ fn what_groups_need_is_said() {
         run.error()
     );
     assert!(!folder.names().contains(&"out.csv".to_owned()));
-    let run = folder.run("evaluate calib.csv --model m.safetensors --json");
-    assert!(
-        run.code == 2 && run.error().contains("models of groups"),
-        "{}",
-        run.error()
-    );
 }
 
 #[test]
@@ -189,18 +183,180 @@ fn a_stream_that_stays_calibrated_gives_no_alarm_and_one_that_does_not_does() {
 }
 
 #[test]
-fn groups_of_folds_and_soft_labels_are_refused() {
+fn soft_labels_are_refused_and_rows_that_belong_together_stay_together() {
     let folder = Folder::new();
-    folder.write("calib.csv", table(200, 1.0));
-    let both = folder.run("fit calib.csv --by country --groups day -o m.safetensors");
-    assert_eq!(both.code, 2);
-    assert!(both.stderr.contains("--groups"), "{}", both.stderr);
     folder.write(
         "soft.csv",
         "q_0,q_1,logit_0,logit_1,country\n0.5,0.5,1,2,DE\n1,0,2,1,FR\n",
     );
-    let soft = folder.run("fit soft.csv --soft-labels q_* --by country -o m.safetensors");
-    assert_eq!(soft.code, 2);
-    assert!(soft.stderr.contains("soft labels"), "{}", soft.stderr);
-    assert_eq!(folder.names(), ["calib.csv", "soft.csv"]);
+    for line in [
+        "fit soft.csv --soft-labels q_* --by country -o m.safetensors",
+        "evaluate soft.csv --soft-labels q_* --by country",
+    ] {
+        let soft = folder.run(line);
+        assert_eq!(soft.code, 2);
+        assert!(soft.stderr.contains("soft labels"), "{}", soft.stderr);
+    }
+    assert_eq!(folder.names(), ["soft.csv"]);
+    folder.write("calib.csv", table(600, 1.0));
+    let fit = |more: &str| {
+        let line = "fit calib.csv --by country --method ts --json -o m.safetensors ";
+        folder.run(&(line.to_owned() + more)).ok().json()["nll_after"].clone()
+    };
+    assert_ne!(fit("--groups day"), fit(""));
+}
+
+/// A folder with a model of groups, and the rows it is fitted to.
+fn fitted() -> Folder {
+    let folder = Folder::new();
+    folder.write("calib.csv", table(2000, 1.0));
+    folder
+        .run("fit calib.csv --by country --method ts -o m.safetensors")
+        .ok();
+    folder
+}
+
+#[test]
+fn evaluate_measures_each_group_with_any_model() {
+    let folder = fitted();
+    folder.write("test.csv", table(3000, 1.0));
+    folder
+        .run("fit calib.csv --method ts -o one.safetensors")
+        .ok();
+    let line = "evaluate test.csv --model one.safetensors --model m.safetensors --by country --metrics nll,ece --json";
+    let found = folder.run(line).ok().json();
+    assert_eq!(found["by"][0], "country");
+    let groups = found["groups"].as_array().unwrap();
+    let keys: Vec<&str> = groups
+        .iter()
+        .map(|g| g["key"][0].as_str().unwrap())
+        .collect();
+    assert_eq!(keys, ["DE", "FR"]);
+    assert_eq!((&groups[0]["n"], &found["n"]), (&1500.into(), &3000.into()));
+    let nll = |of: &serde_json::Value, place: usize| {
+        of["rows"][place]["metrics"]["nll"].as_f64().unwrap()
+    };
+    for place in 0..3 {
+        // Both groups have as many rows.
+        let mean = f64::midpoint(nll(&groups[0], place), nll(&groups[1], place));
+        assert!((nll(&found, place) - mean).abs() < 1e-12, "{found}");
+    }
+    assert!(nll(&found, 2) < nll(&found, 1) - 0.01, "{found}");
+    assert_eq!(found["rows"][2]["changed_predictions"], 0);
+    // The same metrics as those of the rows of one group alone.
+    let text = table(3000, 1.0);
+    let lines = text.lines().filter(|line| !line.contains("FR"));
+    folder.write(
+        "de.csv",
+        lines.map(|line| line.to_owned() + "\n").collect::<String>(),
+    );
+    let alone = folder.run("evaluate de.csv --model m.safetensors#DE --metrics nll,ece --json");
+    let alone = alone.ok().json();
+    assert_eq!(alone["rows"][1]["metrics"], groups[0]["rows"][2]["metrics"]);
+    assert_eq!(alone["rows"][1]["name"], "m#DE");
+
+    let said = folder
+        .run("evaluate test.csv --model m.safetensors --by country,day")
+        .ok();
+    for part in ["DE, 0", "FR, 9", "rows", "nll"] {
+        assert!(said.stdout.contains(part), "{}", said.stdout);
+    }
+    for (line, said) in [
+        ("evaluate test.csv --by region --json", "no column `region`"),
+        (
+            "evaluate test.csv --model m.safetensors#NL --json",
+            "there is no group `NL`; there are DE FR",
+        ),
+        (
+            "evaluate test.csv --model one.safetensors#DE --json",
+            "holds one model, and no group `DE`",
+        ),
+    ] {
+        let run = folder.run(line);
+        assert!(
+            run.code == 2 && run.error().contains(said),
+            "{}",
+            run.stdout
+        );
+    }
+}
+
+#[test]
+fn inspect_shows_models_of_groups() {
+    let folder = fitted();
+    let said = folder.run("inspect m.safetensors").ok().stdout;
+    for part in [
+        "models of groups by country for 2 classes: ts for all rows, ts for each group",
+        "keeps the ranking",
+        "2000 rows in 2 groups",
+        "n/(n + ",
+        "DE",
+        "FR",
+        "held-out NLL",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let found = folder.run("inspect m.safetensors --json").ok().json();
+    assert_eq!(found["what"], "models of groups");
+    assert_eq!(
+        (&found["by"][0], &found["classes"]),
+        (&"country".into(), &2.into())
+    );
+    let groups = found["report"]["groups"].as_array().unwrap();
+    assert_eq!((groups.len(), &groups[1]["rows"]), (2, &1000.into()));
+    let run = folder.run("inspect m.safetensors#DE --json");
+    assert!(
+        run.code == 2 && run.error().contains("leave out #DE"),
+        "{}",
+        run.stdout
+    );
+    // A damaged file is not taken for scores.
+    let mut bytes = std::fs::read(folder.path("m.safetensors")).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    folder.write("damaged.safetensors", bytes);
+    let run = folder.run("inspect damaged.safetensors --json");
+    assert!(
+        run.code == 2 && run.error().contains("damaged"),
+        "{}",
+        run.stdout
+    );
+}
+
+#[test]
+fn other_commands_take_the_model_of_one_group() {
+    let folder = fitted();
+    for line in [
+        "export m.safetensors#FR -o fr.onnx",
+        "export m.safetensors#all -o all.onnx",
+        "apply m.safetensors#FR calib.csv -o fr.csv",
+        "plot reliability calib.csv --model m.safetensors -o r.svg",
+        "plot reliability calib.csv --model m.safetensors#FR -o r.svg",
+    ] {
+        folder.run(line).ok();
+    }
+    assert_ne!(
+        std::fs::read(folder.path("fr.onnx")).unwrap(),
+        std::fs::read(folder.path("all.onnx")).unwrap()
+    );
+    folder.run("plot transform m.safetensors#all -o t.svg").ok();
+    for line in [
+        "export m.safetensors -o m.onnx --json",
+        "plot transform m.safetensors -o t.svg --json",
+        "plot simplex m.safetensors -o t.svg --json",
+    ] {
+        let run = folder.run(line);
+        let said = "name one of them, as in m.safetensors#DE, or m.safetensors#all";
+        assert!(
+            run.code == 2 && run.error().contains(said),
+            "{}",
+            run.stdout
+        );
+    }
+    let run = folder.run("apply m.safetensors#FR calib.csv -o m.safetensors --json");
+    assert!(
+        run.code == 2 && run.error().contains("also an input"),
+        "{}",
+        run.stdout
+    );
 }

@@ -12,6 +12,7 @@ mod files;
 mod groups;
 mod harness;
 mod interrupted;
+mod monitor;
 mod names;
 mod outputs;
 mod pipes;

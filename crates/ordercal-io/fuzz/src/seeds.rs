@@ -4,9 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use ndarray::Array2;
+use ordercal::grouped::{GroupFit, GroupMap, GroupedModel, RowGroups};
 use ordercal::metrics::{MetricOptions, MetricState, Predictions};
-use ordercal::{Dataset, Method, ScoreKind, Scores};
-use ordercal_io::{Format, OutputSpec, OutputType, SavedModel, ScoreWriter};
+use ordercal::{Dataset, Method, ScoreKind, Scores, Unwatched};
+use ordercal_io::{Format, OutputSpec, OutputType, SavedGroups, SavedModel, ScoreWriter};
 
 use crate::targets::Target;
 
@@ -30,7 +31,9 @@ pub fn write(target: Target, folder: &Path) {
     fs::create_dir_all(folder).expect("the folder of the seeds can be made");
     let mut seeds = match target {
         Target::Reader(ending) => return write_files(ending, folder),
+        Target::Columns(ending) => columns(ending),
         Target::Model => models(),
+        Target::Groups => groups(),
         Target::State => states(),
         Target::Config => configs(),
         Target::RoundTrip => rows(),
@@ -114,14 +117,94 @@ fn models() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// The same model as version 1 of the format, which has no checksum that a mutation would break.
+/// The same model, or models of groups, as version 1 of the format of a model, which has no checksum that a mutation
+/// would break.
 fn without_checksum(bytes: &[u8]) -> Vec<u8> {
     const VERSION: &[u8] = b"\"version\":\"2\"";
     let mut bytes = bytes.to_vec();
-    let mut windows = bytes.windows(VERSION.len());
-    let place = windows.position(|window| window == VERSION);
-    bytes[place.expect("the header says the version") + VERSION.len() - 2] = b'1';
+    let places: Vec<usize> = (0..bytes.len())
+        .filter(|&place| bytes[place..].starts_with(VERSION))
+        .collect();
+    assert!(!places.is_empty(), "the header says the version");
+    for place in places {
+        bytes[place + VERSION.len() - 2] = b'1';
+    }
     bytes
+}
+
+/// Tables with columns of groups and of ids, and with labels of either kind.
+fn columns(ending: &str) -> Vec<Vec<u8>> {
+    let names = [
+        "logit_0", "logit_1", "q_0", "q_1", "patient", "day", "label",
+    ];
+    let rows = [
+        ["1.5", "0.5", "0.25", "0.75", "3", "\"2024-01-02\"", "1"],
+        ["0.5", "1", "1", "0", "3", "\"x\"", "-100"],
+        ["-1", "2e3", "0", "1", "4", "\"\"", "0"],
+    ];
+    let kept = |kept: &[usize]| {
+        let mut text = String::new();
+        if ending == ".csv" {
+            let names: Vec<&str> = kept.iter().map(|&place| names[place]).collect();
+            text += &(names.join(",") + "\n");
+        }
+        for row in rows {
+            let cells = kept.iter().map(|&place| match ending {
+                ".csv" => row[place].to_owned(),
+                _ => format!("\"{}\":{}", names[place], row[place]),
+            });
+            let cells = cells.collect::<Vec<_>>().join(",");
+            text += &match ending {
+                ".csv" => cells + "\n",
+                _ => format!("{{{cells}}}\n"),
+            };
+        }
+        text.into_bytes()
+    };
+    vec![
+        kept(&[0, 1, 2, 3, 4, 5]),
+        kept(&[0, 1, 4, 5, 6]),
+        kept(&[0, 1, 2, 3, 4, 5, 6]),
+    ]
+}
+
+fn groups() -> Vec<Vec<u8>> {
+    let scores = Scores::new(ScoreKind::Logits, logits()).expect("the scores are finite");
+    let data = Dataset::new(scores, &LABELS).expect("the labels are classes");
+    let mut seeds = Vec::new();
+    for method in ["ts", "diag"] {
+        let method = Method::from_key(method).expect("it is in the table");
+        let mut how = GroupFit::new(method).expect("ts is in the table");
+        (how.min_rows, how.folds) = (2, 2);
+        let keys = RowGroups::new(LABELS.len(), |row| {
+            vec![["a", "b"][row % 2].to_owned(), (row / 4).to_string()]
+        });
+        let pooled = how.method.fit(&data).expect("ordinary data can be fitted");
+        let own = how
+            .group_method
+            .fit(&data)
+            .expect("ordinary data can be fitted")
+            .model;
+        // Held-out rows of so few are against maps of groups, so these are made.
+        let map = |weight| GroupMap {
+            own: own.clone(),
+            weight,
+        };
+        let maps = [
+            (vec!["a".to_owned()], map(0.5)),
+            (vec!["a".to_owned(), "1".to_owned()], map(1.0)),
+        ];
+        let mut fitted = how
+            .fit(&data, &keys, &Unwatched)
+            .expect("ordinary data can be fitted");
+        fitted.model = GroupedModel::new(pooled.model, maps.into()).expect("as many classes");
+        let by = ["country", "device"].map(str::to_owned).to_vec();
+        let saved = SavedGroups::new(by, &how, fitted, |pooled| pooled);
+        let bytes = saved.to_bytes().expect("models of our own");
+        seeds.push(without_checksum(&bytes));
+        seeds.push(bytes);
+    }
+    seeds
 }
 
 fn states() -> Vec<Vec<u8>> {
@@ -137,7 +220,18 @@ fn states() -> Vec<Vec<u8>> {
         }
         state.to_bytes()
     });
-    filled.collect()
+    let mut filled: Vec<Vec<u8>> = filled.collect();
+    // The other flags: weights that are not whole, no bins of classes, shards.
+    let weights = vec![0.5; LABELS.len()];
+    let weighted = predictions
+        .with_weights(weights)
+        .expect("they are positive");
+    let mut lean =
+        MetricState::without_class_bins(3, MetricOptions::default()).expect("usual options");
+    lean.update(&weighted).expect("as many classes");
+    lean.mark_shard();
+    filled.push(lean.to_bytes());
+    filled
 }
 
 /// A value of JSON is one of TOML, unless it is null or a table.

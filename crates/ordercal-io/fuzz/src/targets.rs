@@ -4,22 +4,29 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use ndarray::{Array2, ArrayView2};
-use ordercal::metrics::MetricState;
+use ordercal::grouped::RowGroups;
+use ordercal::metrics::{BootstrapOptions, MetricState};
+use ordercal::monitor::Monitor;
 use ordercal::{Dataset, Method, Model, ScoreKind, Scores};
 use ordercal_io::{
-    DataRef, Error, Format, LoadedData, ReadOptions, RowReader, SavedModel, discard_pending,
-    inspect,
+    ColumnChoice, DataRef, Error, Format, LabelNeed, LoadedData, ReadOptions, RowReader,
+    SavedGroups, SavedModel, discard_pending, inspect,
 };
 use ordercal_testkit::promise::violation;
+use sha2::{Digest, Sha256};
 
 /// A function that must neither panic nor hang, nor take much memory, whatever bytes it gets.
 #[derive(Debug, Clone, Copy)]
 pub enum Target {
     /// Reads a data file with this ending.
     Reader(&'static str),
+    /// Reads a file with this ending whose labels are distributions over the classes, with columns of groups and of ids.
+    Columns(&'static str),
     /// Loads a model, stores it again and applies it.
     Model,
-    /// Reads the state of metrics, merges it and computes the metrics.
+    /// Loads models of groups, stores them again and applies them.
+    Groups,
+    /// Reads the state of metrics, merges it, computes the metrics and watches it.
     State,
     /// Reads the description of a method.
     Config,
@@ -33,7 +40,10 @@ pub fn all() -> Vec<Target> {
     let endings = Format::ALL.iter().map(|format| format.endings()[0]);
     let packed = [".csv.gz", ".npy.zst"];
     let others = [
+        Target::Columns(".csv"),
+        Target::Columns(".jsonl"),
         Target::Model,
+        Target::Groups,
         Target::State,
         Target::Config,
         Target::RoundTrip,
@@ -47,7 +57,10 @@ impl Target {
     pub fn name(self) -> &'static str {
         match self {
             Self::Reader(ending) => &ending[1..],
+            Self::Columns(".csv") => "columns_csv",
+            Self::Columns(_) => "columns_jsonl",
             Self::Model => "model",
+            Self::Groups => "groups",
             Self::State => "state",
             Self::Config => "config",
             Self::RoundTrip => "round_trip",
@@ -58,7 +71,9 @@ impl Target {
     pub fn run(self, bytes: &[u8]) {
         match self {
             Self::Reader(ending) => read(ending, bytes),
+            Self::Columns(ending) => read_columns(ending, bytes),
             Self::Model => load_model(bytes),
+            Self::Groups => load_groups(bytes),
             Self::State => read_state(bytes),
             Self::Config => read_config(bytes),
             Self::RoundTrip => round_trip(bytes),
@@ -114,6 +129,86 @@ fn read(ending: &str, bytes: &[u8]) {
     discard_pending();
 }
 
+fn read_columns(ending: &str, bytes: &[u8]) {
+    let path = file(ending, bytes);
+    let data = DataRef::new(&path);
+    let columns = ColumnChoice::default()
+        .with_ids(["day"])
+        .with_groups("patient".to_owned());
+    let soft = columns.clone().with_soft_labels(["q_*"]);
+    for columns in [soft, columns] {
+        let options = ReadOptions::default()
+            .with_columns(columns)
+            .with_labels(LabelNeed::Required)
+            .with_ignored_label("-100".to_owned());
+        let Some(whole) = check(&path, LoadedData::read(&data, options.clone())) else {
+            continue;
+        };
+        assert_eq!(whole.ids()[0].len(), whole.rows());
+        if let Some(whole) = check(&path, whole.dataset())
+            && let Ok(folds) = whole.folds(2, 1)
+        {
+            let held_out = folds.held_out(0);
+            for row in (1..whole.rows()).filter(|&row| whole.repeats(row)) {
+                assert_eq!(held_out.contains(&row), held_out.contains(&(row - 1)));
+            }
+        }
+        let reader = RowReader::open(&data, options.with_chunk_rows(2)).expect("it was just read");
+        let chunks = reader.map(|chunk| chunk.expect("it was just read"));
+        let rows: usize = chunks
+            .map(|chunk| {
+                assert_eq!(chunk.ids[0].len(), chunk.len());
+                chunk.len()
+            })
+            .sum();
+        assert_eq!(rows, whole.rows(), "in chunks");
+    }
+    discard_pending();
+}
+
+fn load_groups(bytes: &[u8]) {
+    let path = file(".safetensors", &signed(bytes));
+    let Some(saved) = check(&path, SavedGroups::load(&path)) else {
+        return;
+    };
+    let stored = saved.to_bytes().expect("it came from a file");
+    let again = SavedGroups::from_bytes(&stored, &path).expect("it was just stored");
+    assert_eq!(again.to_bytes().unwrap(), stored);
+    let classes = saved.model.classes();
+    let keys: Vec<Vec<String>> = saved.model.maps().keys().cloned().collect();
+    // The last row is of a group that there is not.
+    let groups = RowGroups::new(keys.len() + 1, |row| {
+        keys.get(row).cloned().unwrap_or_default()
+    });
+    let score = |(row, class): (usize, usize)| ((row + class * class) % 7) as f32 - 3.0;
+    let rows = Array2::from_shape_fn((keys.len() + 1, classes), score);
+    let scores = Scores::new(ScoreKind::Logits, rows.view()).expect("the scores are finite");
+    for model in [&saved.model, &again.model] {
+        let found = model.apply::<f32>(&scores, &groups, ScoreKind::Probs);
+        found.expect("as many classes");
+    }
+    for key in &keys {
+        apply(saved.model.model(key), rows.view());
+    }
+}
+
+/// The bytes of a model file with the checksum that belongs to them, so that mutations are not all refused for it.
+fn signed(bytes: &[u8]) -> Vec<u8> {
+    const NAME: &[u8] = b"\"checksum\":\"";
+    const DIGITS: usize = 64;
+    let mut bytes = bytes.to_vec();
+    let place = bytes.windows(NAME.len()).position(|window| window == NAME);
+    let place = place.map(|place| place + NAME.len());
+    if let Some(digits) = place.and_then(|place| bytes.get_mut(place..place + DIGITS)) {
+        digits.fill(b'0');
+        let hash = Sha256::digest(&bytes);
+        let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        let place = place.expect("there is one");
+        bytes[place..place + DIGITS].copy_from_slice(hash.as_bytes());
+    }
+    bytes
+}
+
 fn load_model(bytes: &[u8]) {
     let path = file(".safetensors", bytes);
     let Some(saved) = check(&path, SavedModel::load(&path)) else {
@@ -159,6 +254,14 @@ fn read_state(bytes: &[u8]) {
     let mut again = MetricState::from_bytes(&stored).expect("it was just stored");
     assert_eq!(again.to_bytes(), stored);
     let _ = state.finalize();
+    // Few enough classes for a test of each.
+    if state.classes() <= 100 {
+        let mut monitor = Monitor::new(state.classes(), 0.05).expect("at least two classes");
+        if let Ok(verdict) = monitor.push(&state) {
+            assert!((0.0..=1.0).contains(&verdict.p_value), "{verdict:?}");
+        }
+        let _ = state.intervals(&BootstrapOptions::default().with_resamples(3));
+    }
     if again.merge(&state).is_ok() {
         assert_eq!(again.rows(), 2 * state.rows());
         let _ = again.finalize();

@@ -14,7 +14,7 @@ use crate::data::{Dataset, Folds};
 use crate::error::{Error, Result};
 use crate::methods::listed::{Ts, Uncalibrated};
 use crate::methods::temperature::fit_beta;
-use crate::methods::zeros::Floor;
+use crate::methods::zeros::Zeros;
 use crate::methods::{Calibrator, Describe, Estimate, FitReport, Fitted};
 use crate::models::{ChainModel, MixtureModel, Model, OrderedModel, UncalibratedModel, apply};
 use crate::optim::StopReason;
@@ -256,13 +256,14 @@ impl<P: Promise> Calibrator for Automatic<P> {
             return Err(Error::ZeroWeights);
         }
         let counter = FitCounter::new(plan.candidates.len() * (folds.count() + 1), watch);
-        let floor = Floor::learn(data)?;
-        let read = floor.as_ref().map(|floor| floor.read(data)).transpose()?;
+        let zeros = Zeros::learn(data)?;
+        let read = zeros.as_ref().map(|zeros| zeros.read(data)).transpose()?;
+        let read = read.flatten();
         let read = read.as_ref().unwrap_or(data);
         let work = Work {
             given: data,
             data: read,
-            floor: floor.as_ref(),
+            zeros: zeros.as_ref(),
             fits: Fits::new(&plan, read, &folds, &counter)?,
             folds,
             plan,
@@ -278,7 +279,7 @@ struct Work<'a> {
     given: &'a Dataset<'a>,
     /// What the members read: the same, behind the floor if there is one.
     data: &'a Dataset<'a>,
-    floor: Option<&'a Floor>,
+    zeros: Option<&'a Zeros>,
     plan: Plan,
     folds: Folds,
     fits: Fits,
@@ -377,7 +378,7 @@ impl Work<'_> {
             }
             parts.push((gate[2], model));
         }
-        notes.extend(self.floor.map(|floor| floor.note(given)));
+        notes.extend(self.zeros.map(|zeros| zeros.note(given)));
         let model = mixture(parts)?;
         let report = FitReport {
             iterations: self.plan.candidates.len() * self.folds.count(),
@@ -449,8 +450,8 @@ impl Work<'_> {
 
     /// A model that reads the scores as they were given.
     fn behind_floor(&self, model: Model) -> Result<Model> {
-        Ok(match self.floor {
-            Some(floor) => ChainModel::new(floor.model().clone(), model)?.into(),
+        Ok(match self.zeros.and_then(Zeros::floor) {
+            Some(floor) => ChainModel::new(floor.clone(), model)?.into(),
             None => model,
         })
     }

@@ -41,17 +41,17 @@ const LARGEST_SHARE: f64 = 0.1;
 /// From one share that is tried to the next.
 const RATIO: f64 = 0.5;
 
-/// A learned floor.
-pub(crate) struct Floor {
-    model: Model,
+/// The zeros of calibration data.
+pub(crate) struct Zeros {
     /// Rows with a class at zero, and rows whose label was.
     rows: usize,
     labels: usize,
-    share: f64,
+    /// The map that they are read through, and its share s; `None` if they are read as they are.
+    floor: Option<(Model, f64)>,
 }
 
-impl Floor {
-    /// Learns the floor; nothing for data without zeros.
+impl Zeros {
+    /// Counts zeros and learns the floor; nothing for data without zeros.
     pub(crate) fn learn(data: &Dataset<'_>) -> Result<Option<Self>> {
         let (rows, labels, depth) = count(data);
         if rows == 0 {
@@ -73,48 +73,51 @@ impl Floor {
             share *= RATIO;
         }
         let (value, share, model) = best.expect("at least one share is tried");
-        if as_they_are <= value {
+        let floor = (as_they_are > value).then_some((model, share));
+        // Of logits, what is not worth a floor is a wide score and no zero.
+        if floor.is_none() && data.scores().kind() == ScoreKind::Logits {
             return Ok(None);
         }
         Ok(Some(Self {
-            model,
             rows,
             labels,
-            share,
+            floor,
         }))
     }
 
-    /// The data as methods read them.
-    pub(crate) fn read(&self, data: &Dataset<'_>) -> Result<Dataset<'static>> {
-        read(&self.model, data)
+    /// The data as methods read them; `None` if that is as they are.
+    pub(crate) fn read(&self, data: &Dataset<'_>) -> Result<Option<Dataset<'static>>> {
+        self.floor().map(|floor| read(floor, data)).transpose()
     }
 
-    /// The map itself.
-    pub(crate) fn model(&self) -> &Model {
-        &self.model
+    /// The map that zeros are read through, if they are not read as they are.
+    pub(crate) fn floor(&self) -> Option<&Model> {
+        self.floor.as_ref().map(|(model, _)| model)
     }
 
     /// What there is to say of the zeros.
     pub(crate) fn note(&self, data: &Dataset<'_>) -> String {
         let verb = if self.rows == 1 { "has" } else { "have" };
+        let how = match &self.floor {
+            Some((_, share)) => format!("zeros are read as {:.1e}", share / data.classes() as f64),
+            None => "these are likelier as they are than with a floor".to_owned(),
+        };
         format!(
-            "{} of {} rows {verb} a class of probability 0, and in {} of them it was the right one: zeros are read as {:.1e}",
+            "{} of {} rows {verb} a class of probability 0, and in {} of them it was the right one: {how}",
             self.rows,
             data.rows(),
             self.labels,
-            self.share / data.classes() as f64
         )
     }
 
-    /// The floor with a model behind it that was fitted to what it gives.
-    pub(crate) fn before(self, then: Fitted, data: &Dataset<'_>) -> Result<Fitted> {
-        let mut report = then.report;
-        report.nll_before = plain_nll(data);
-        report.notes.push(self.note(data));
-        Ok(Fitted {
-            model: ChainModel::new(self.model, then.model)?.into(),
-            report,
-        })
+    /// What a fit to the data as they are read came to, as a model of the data as they are.
+    pub(crate) fn before(&self, mut fitted: Fitted, data: &Dataset<'_>) -> Result<Fitted> {
+        if let Some(floor) = self.floor() {
+            fitted.model = ChainModel::new(floor.clone(), fitted.model)?.into();
+            fitted.report.nll_before = plain_nll(data);
+        }
+        fitted.report.notes.push(self.note(data));
+        Ok(fitted)
     }
 }
 
@@ -231,6 +234,32 @@ mod tests {
 
     #[test]
     fn data_without_zeros_are_read_as_they_are() {
-        assert!(Floor::learn(&certain(-80.0)).unwrap().is_none());
+        assert!(Zeros::learn(&certain(-80.0)).unwrap().is_none());
+    }
+
+    #[test]
+    fn zeros_that_are_read_as_they_are_are_counted_too() {
+        // Far too sure, but by the same factor everywhere, so that a temperature reads zeros best.
+        let mut rng = Rng::new(8);
+        let (mut logs, mut labels) = (Array2::zeros((400, 2)), Vec::new());
+        for mut row in logs.outer_iter_mut() {
+            let below = 5.0 + 95.0 * rng.uniform();
+            row[0] = (-(-below).exp()).ln_1p() as f32;
+            row[1] = -below as f32;
+            let wrong = rng.uniform() < 1.0 / (1.0 + (0.03 * below).exp());
+            labels.push(u32::from(wrong));
+        }
+        let data = |kind| Dataset::new(Scores::new(kind, logs.view()).unwrap(), &labels).unwrap();
+        let notes = |data: &Dataset<'_>| {
+            let fitted = Method::from_key("ts").unwrap().fit(data).unwrap();
+            fitted.report.notes.join(" ")
+        };
+        let said = notes(&data(ScoreKind::LogProbs));
+        assert!(
+            said.contains("of 400 rows have a class of probability 0"),
+            "{said}"
+        );
+        assert!(said.contains("likelier as they are"), "{said}");
+        assert_eq!(notes(&data(ScoreKind::Logits)), "");
     }
 }

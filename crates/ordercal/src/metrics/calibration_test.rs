@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use super::binning::{Binning, Sorted};
 use super::bootstrap::{BootstrapOptions, quantile};
 use super::definition::Compute;
 use super::interval::is_norm_of_gaps;
@@ -74,13 +75,20 @@ pub fn calibration_test(
     options.validate()?;
     how.validate()?;
     let tested = |metric: &Metric| metric.is_top_label() && is_norm_of_gaps(*metric);
-    let (Compute::TopLabel(compute), true) = (&metric.definition().compute, tested(&metric)) else {
+    if !tested(&metric) {
         let possible = Metric::ALL.into_iter().filter(tested);
         let keys: Vec<&str> = possible.map(Metric::key).collect();
         return Err(Error::MetricNotSupported {
             metric: metric.key(),
             reason: format!("the test is for {}", keys.join(", ")),
         });
+    }
+    let compute = |rows: &Sorted<'_>, options: &MetricOptions| match metric.definition().compute {
+        Compute::Bins(compute) => {
+            compute(&rows.bin_sums(Binning::EqualWidth, options.bins), options)
+        }
+        Compute::TopLabel(compute) => compute(rows, options),
+        Compute::Rows(_) | Compute::PerClass(..) => unreachable!("not of the top label"),
     };
     let top = TopLabel::new(&predictions.row_stats());
     let weight = top.sort_weights(predictions.weights());

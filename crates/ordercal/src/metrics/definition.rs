@@ -1,6 +1,6 @@
 //! What the registry knows about a metric.
 
-use super::binning::{Binning, Sorted};
+use super::binning::{BinSum, Binning, Sorted};
 use super::options::MetricOptions;
 use super::row_stats::WeightedRows;
 use super::state::{Estimate, MetricState};
@@ -48,6 +48,8 @@ pub enum Best {
 pub(crate) enum Compute {
     /// From statistics of each row.
     Rows(fn(&WeightedRows<'_>, &MetricOptions) -> f64),
+    /// From the confidences of the predicted classes in bins of equal width.
+    Bins(fn(&[BinSum], &MetricOptions) -> f64),
     /// From the confidences of the predicted classes, in ascending order.
     TopLabel(fn(&Sorted<'_>, &MetricOptions) -> f64),
     /// From the error of every class, with its probabilities in bins of this kind, and what the classes' errors become

@@ -9,7 +9,7 @@ use super::options::MetricOptions;
 use super::predictions::Predictions;
 use super::registry::Metric;
 use super::row_stats::{RowStat, WeightedRows};
-use super::top_label::TopLabel;
+use super::top_label::{TopLabel, equal_width_sums};
 use crate::error::Result;
 
 /// Computes the given metrics.
@@ -76,7 +76,8 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         } else {
             Vec::new()
         };
-        let top = metrics.iter().any(|metric| metric.is_top_label());
+        let sorted = |metric: &Metric| matches!(metric.definition().compute, Compute::TopLabel(_));
+        let top = metrics.iter().any(sorted);
         Ok(Self {
             predictions,
             metrics,
@@ -138,8 +139,14 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         let top = self.top.as_ref();
         let sorted_weights = top.and_then(|top| top.sort_weights(weights));
         let sorted = top.map(|top| top.sorted(sorted_weights.as_deref()));
+        let binned = |metric: &Metric| matches!(metric.definition().compute, Compute::Bins(_));
+        let bins = match self.metrics.iter().any(binned) {
+            true => equal_width_sums(&self.stats, weights, self.options.bins),
+            false => Vec::new(),
+        };
         let value = |metric: &Metric| match (&metric.definition().compute, &sorted) {
             (Compute::Rows(compute), _) => compute(&rows, self.options),
+            (Compute::Bins(compute), _) => compute(&bins, self.options),
             (Compute::TopLabel(compute), Some(sorted)) => compute(sorted, self.options),
             _ => f64::NAN,
         };

@@ -6,7 +6,7 @@ use super::binning::{BinSum, Binning, Sorted, edge};
 use super::classwise::sorted_column;
 use super::options::MetricOptions;
 use super::predictions::Predictions;
-use super::top_label::TopLabel;
+use super::top_label::{TopLabel, equal_width_sums};
 use crate::error::{Error, Result};
 
 /// The two-sided 95 % point of the normal distribution.
@@ -144,6 +144,10 @@ impl Reliability {
     ) -> Result<Self> {
         options.validate()?;
         let bins = match target {
+            Target::TopLabel if binning == Binning::EqualWidth => {
+                let (stats, weights) = (predictions.row_stats(), predictions.weights());
+                equal_width_bins(&equal_width_sums(&stats, weights, options.bins))
+            }
             Target::TopLabel => {
                 let top = TopLabel::new(&predictions.row_stats());
                 let weight = top.sort_weights(predictions.weights());

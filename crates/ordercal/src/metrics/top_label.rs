@@ -1,7 +1,27 @@
 //! The confidences of the predicted classes, in order.
 
-use super::binning::Sorted;
+use rayon::prelude::*;
+
+use super::binning::{BinSum, Sorted, equal_width_bin};
 use super::row_stats::RowStat;
+
+/// The sums over the rows of every bin of equal width.
+pub(crate) fn equal_width_sums(
+    stats: &[RowStat],
+    weights: Option<&[f64]>,
+    bins: usize,
+) -> Vec<BinSum> {
+    let mut sums = vec![BinSum::default(); bins];
+    for (row, stat) in stats.iter().enumerate() {
+        let weight = weights.map_or(1.0, |weights| weights[row]);
+        let sum = &mut sums[equal_width_bin(stat.confidence, bins)];
+        sum.rows += u64::from(weight > 0.0);
+        sum.weight += weight;
+        sum.confidence += weight * stat.confidence;
+        sum.hits += if stat.hit() { weight } else { 0.0 };
+    }
+    sums
+}
 
 /// The confidences of the predictions in ascending order, with the rows they came from.
 #[derive(Debug)]
@@ -13,8 +33,11 @@ pub(crate) struct TopLabel {
 
 impl TopLabel {
     pub(crate) fn new(stats: &[RowStat]) -> Self {
-        let mut row: Vec<usize> = (0..stats.len()).collect();
-        row.sort_by(|&a, &b| stats[a].confidence.total_cmp(&stats[b].confidence));
+        // Confidences are not negative, so their bits sort as they do; of equal ones the first row comes first.
+        let keys = stats.iter().map(|stat| stat.confidence.to_bits());
+        let mut keys: Vec<(u64, usize)> = keys.zip(0..).collect();
+        keys.par_sort_unstable();
+        let row: Vec<usize> = keys.into_iter().map(|(_, row)| row).collect();
         let hit = |&row: &usize| f64::from(u8::from(stats[row].hit()));
         Self {
             confidence: row.iter().map(|&row| stats[row].confidence).collect(),

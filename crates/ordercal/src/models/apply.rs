@@ -1,5 +1,7 @@
 //! Application of a model in parallel: from 64-bit logits to the kind and float type of the result, with the order kept.
 
+use std::cell::Cell;
+
 use ndarray::{Array2, ArrayViewMut2};
 use rayon::prelude::*;
 
@@ -13,6 +15,14 @@ use crate::real::Real;
 
 /// Elements per block, so that the 64-bit logits, the order and the scores of a block fit in the L2 cache.
 const BLOCK_ELEMENTS: usize = 32 * 1024;
+
+/// The largest number of classes for which buffers are kept.
+const MOST_KEPT: usize = 100_000;
+
+thread_local! {
+    /// The number of classes and buffers for them.
+    static KEPT: Cell<Option<(usize, Workspace)>> = const { Cell::new(None) };
+}
 
 /// The buffers of one thread.
 struct Workspace {
@@ -33,6 +43,19 @@ impl Workspace {
             scratch: Vec::new(),
             repair: Repair::default(),
             ties: TieDetector::new(classes),
+        }
+    }
+
+    /// Works with the buffers that the last call on this thread left behind, so that a row at a time costs no allocation.
+    fn kept(classes: usize, work: impl FnOnce(&mut Self)) {
+        let mut workspace = match KEPT.take() {
+            Some((kept, workspace)) if kept == classes => workspace,
+            _ => Self::new(classes),
+        };
+        work(&mut workspace);
+        // Buffers for very many classes are not worth keeping.
+        if classes <= MOST_KEPT {
+            KEPT.set(Some((classes, workspace)));
         }
     }
 
@@ -199,8 +222,15 @@ pub(crate) fn apply_into<T: Real>(
         return Ok(());
     };
     let block = block_rows(classes) * classes;
+    let scores = scores.as_slice();
+    if scores.len() <= block {
+        // Another thread would take longer to wake up than the work takes.
+        Workspace::kept(classes, |workspace| {
+            workspace.run(model, scores, kind, target)
+        });
+        return Ok(());
+    }
     scores
-        .as_slice()
         .par_chunks(block)
         .zip(target.par_chunks_mut(block))
         .for_each_init(

@@ -120,6 +120,10 @@ impl Lbfgs {
                 memory.direction(&gradient, &mut search.direction);
                 slope = dot(&gradient, &search.direction);
             }
+            // The quadratic model promises a decrease of half the slope.
+            if !memory.is_empty() && -slope <= noise * value.abs() {
+                break StopReason::NoiseFloor;
+            }
             // Without history the direction has no scale: the first step is at most 1 long.
             let first = if memory.is_empty() {
                 1.0 / (-slope).sqrt().max(1.0)

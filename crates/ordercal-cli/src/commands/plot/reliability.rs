@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use ordercal::diagnose::RowChecks;
 use ordercal::metrics::{Binning, MetricOptions, Reliability, Target};
-use ordercal::{Dataset, Fingerprint, Model};
+use ordercal::{Dataset, Fingerprint};
 use ordercal_io::{LabelNeed, LoadedData};
 use ordercal_report::{ReliabilityFigure, ReliabilityForm, ReliabilitySeries};
 use serde_json::json;
@@ -14,7 +14,7 @@ use super::FigureFile;
 use crate::args::{BinnedArgs, DrawArgs, FormArg, ReliabilityArgs};
 use crate::input::{DataInput, at, ignored};
 use crate::measure::with_predictions;
-use crate::models::{check_kinds, load_models, match_classes};
+use crate::models::{Applied, Columns, check_kinds, columns_of, load_models, match_classes};
 use crate::output::check_distinct;
 use crate::printer::Printer;
 
@@ -47,17 +47,20 @@ fn draw(
     let options = MetricOptions::default().with_bins(args.bins);
     options.validate()?;
     let saved = load_models(&args.model)?;
-    let input = DataInput::resolve(&args.data, "test")?.with_labels(&args.labels);
+    let columns = columns_of(saved.iter().map(|(_, saved)| saved.by()));
+    let input = DataInput::resolve(&args.data, "test")?
+        .with_labels(&args.labels)
+        .with_ids(&columns);
     input.check_format(None)?;
     let paths = || args.model.iter().map(PathBuf::as_path);
     check_distinct(&draw.output, input.paths().into_iter().chain(paths()))?;
     let mut reader = input.open(LabelNeed::Required)?;
-    let models = saved.iter().map(|(_, saved)| saved);
-    match_classes(&mut reader, paths().zip(models))?;
-    let kinds = check_kinds(&reader, saved.iter().map(|(_, saved)| saved));
+    let pooled = || saved.iter().map(|(_, saved)| saved.pooled());
+    match_classes(&mut reader, paths().zip(pooled()))?;
+    let kinds = check_kinds(&reader, pooled());
     let loaded = LoadedData::collect(reader)?;
     let data = loaded.dataset()?;
-    let fitted_on: Vec<Fingerprint> = saved.iter().filter_map(|(_, s)| s.data).collect();
+    let fitted_on: Vec<Fingerprint> = pooled().filter_map(|saved| saved.data).collect();
     let mut checks = RowChecks::new(data.classes()).of_models_fitted_on(fitted_on);
     checks.add(&data);
     if data.has_soft_labels() {
@@ -72,10 +75,15 @@ fn draw(
     printer.warn(input.path(), &warnings)?;
     let target = args.class.map_or(Target::TopLabel, Target::Class);
     let how = (target, Binning::from(args.binning), &options);
-    let mut series =
-        vec![series_of("uncalibrated", 0, &data, None, how).map_err(|e| at(input.path(), e))?];
+    let columns = Columns {
+        names: &columns,
+        values: loaded.ids(),
+    };
+    let scores = series_of("uncalibrated", 0, &data, columns, None, how);
+    let mut series = vec![scores.map_err(|e| at(input.path(), e))?];
     for (place, (name, saved)) in saved.iter().enumerate() {
-        series.push(series_of(name, place + 1, &data, Some(&saved.model), how)?);
+        let model = Some(saved.applied());
+        series.push(series_of(name, place + 1, &data, columns, model, how)?);
     }
     let title = file.title(|| {
         let stem = input.path().file_stem().unwrap_or_default();
@@ -114,10 +122,11 @@ fn series_of(
     name: &str,
     slot: usize,
     data: &Dataset<'_>,
-    model: Option<&Model>,
+    columns: Columns<'_>,
+    model: Option<Applied<'_>>,
     (target, binning, options): (Target, Binning, &MetricOptions),
 ) -> ordercal::Result<ReliabilitySeries> {
-    with_predictions(data, model, |predictions, _| {
+    with_predictions(data, columns, model, |predictions, _| {
         Ok(ReliabilitySeries {
             name: name.to_owned(),
             slot,

@@ -8,16 +8,16 @@ use serde_json::json;
 
 use super::{FigureFile, open_counted};
 use crate::args::SimplexArgs;
-use crate::models::match_classes;
+use crate::models::{load_model, match_classes};
 use crate::printer::Printer;
-use ordercal_io::{LoadedData, SavedModel};
+use ordercal_io::LoadedData;
 
 /// The number of arrows along a side.
 const STEPS: usize = 16;
 
 pub fn run(args: &SimplexArgs, printer: Printer) -> Result<()> {
     let file = FigureFile::new(&args.draw)?;
-    let saved = SavedModel::load(&args.model)?;
+    let saved = load_model(&args.model)?;
     let classes = saved.model.classes();
     if classes != 3 {
         bail!(

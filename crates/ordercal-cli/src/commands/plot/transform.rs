@@ -4,13 +4,13 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use ordercal::{InputKind, Model, Scores};
-use ordercal_io::LoadedData;
+use ordercal_io::{DataRef, LoadedData};
 use ordercal_report::{ScoreHistogram, TransformCurve, TransformFigure};
 use serde_json::json;
 
 use super::{FigureFile, open_counted};
 use crate::args::TransformArgs;
-use crate::models::load_models;
+use crate::models::load_single_models;
 use crate::printer::Printer;
 
 /// The number of intervals of a curve: about a pixel each.
@@ -20,13 +20,16 @@ const BARS: usize = 60;
 
 pub fn run(args: &TransformArgs, printer: Printer) -> Result<()> {
     let file = FigureFile::new(&args.draw)?;
-    let saved = load_models(&args.models)?;
+    let saved = load_single_models(&args.models)?;
     for (path, (_, saved)) in args.models.iter().zip(&saved) {
         if function_of(&saved.model).is_none() {
+            let what = match DataRef::parse(path).split() {
+                Some(_) => "what a group is mixed from".to_owned(),
+                None => format!("a model of {}", saved.method.key()),
+            };
             bail!(
-                "{}: a model of {} is not a function of a single score; use models of diag or ts",
-                path.display(),
-                saved.method.key()
+                "{}: {what} is not a function of a single score; use models of diag or ts",
+                path.display()
             );
         }
     }

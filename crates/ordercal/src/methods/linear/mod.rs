@@ -49,6 +49,7 @@ impl LinearFit<'_> {
         let mut scaled = vec![0.0; params.len()];
         let max_iterations = self.optimizer.max_iterations;
         report_progress(watch, 0, max_iterations, start.nll_after)?;
+        let mut accepted = f64::NAN;
         let outcome = self.optimizer.minimize(
             &mut scaled,
             RELATIVE_NOISE,
@@ -59,12 +60,19 @@ impl LinearFit<'_> {
                 value
             },
             &mut |step: &Step<'_>| {
+                accepted = step.value;
                 report_progress(watch, step.iteration, max_iterations, step.value)?;
                 Ok((step.value < NEGLIGIBLE_LOSS).then_some(StopReason::Converged))
             },
         )?;
+        // The last point that was tried need not be the one that was accepted.
+        let tried = params.clone();
         vector::combine(&mut params, &scaled, &scales, |p, scale| p * scale);
-        let loss = objective.evaluate(&params, &mut scaled);
+        let loss = if outcome.iterations > 0 && params == tried {
+            accepted
+        } else {
+            objective.evaluate(&params, &mut scaled)
+        };
         let report = FitReport {
             iterations: outcome.iterations,
             evaluations: start.evaluations + outcome.evaluations + 1,

@@ -2,7 +2,7 @@
 
 use super::Metric;
 use crate::error::Result;
-use crate::metrics::binning::{Binning, norm_of_gaps};
+use crate::metrics::binning::norm_of_gaps;
 use crate::metrics::definition::{Best, Compute, Definition, FromState};
 use crate::metrics::{MetricOptions, Predictions};
 
@@ -15,17 +15,14 @@ pub(super) const DEFINITION: Definition = Definition {
     caveat: "Chance makes it larger, the more so the fewer rows there are; within a bin, confidences that are too high and too low cancel; and it is 0 if every confidence is the overall accuracy, which says nothing about single rows.",
     equals: "netcal's ECE and torchmetrics' MulticlassCalibrationError where no confidence lies on an edge of a bin",
     best: Best::Lowest,
-    compute: Compute::TopLabel(|rows, options| {
-        let bins = rows.bin_sums(Binning::EqualWidth, options.bins);
-        norm_of_gaps(&bins, options.norm)
-    }),
+    compute: Compute::Bins(|bins, options| norm_of_gaps(bins, options.norm)),
     from_state: FromState::Exact(|state| norm_of_gaps(&state.top_bins(), state.options().norm)),
 };
 
 /// The expected calibration error of the top label (Guo et al. 2017): Σ |B|/N · |acc(B) − conf(B)| over
 /// 15 equal-width bins of the confidence.
 ///
-/// Bins are closed on the right, a confidence of 0 is in the first (see [`Binning::EqualWidth`]); an empty
+/// Bins are closed on the right, a confidence of 0 is in the first (see [`Binning::EqualWidth`](crate::metrics::Binning::EqualWidth)); an empty
 /// bin adds nothing. With [`norm`](MetricOptions::norm) p it is (Σ |B|/N · |acc − conf|ᵖ)^(1/p). Equal to
 /// netcal's `ECE` and torchmetrics' `MulticlassCalibrationError` (`l1`, `l2`) wherever no confidence lies
 /// exactly on an edge; those two close their bins on the left.

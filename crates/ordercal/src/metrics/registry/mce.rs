@@ -2,7 +2,7 @@
 
 use super::Metric;
 use crate::error::Result;
-use crate::metrics::binning::{Binning, largest_gap};
+use crate::metrics::binning::largest_gap;
 use crate::metrics::definition::{Best, Compute, Definition, FromState};
 use crate::metrics::{MetricOptions, Predictions};
 
@@ -15,9 +15,7 @@ pub(super) const DEFINITION: Definition = Definition {
     caveat: "A single row that is alone in its bin can decide it, so it is large by chance where rows are few.",
     equals: "netcal's MCE and torchmetrics' MulticlassCalibrationError with norm='max' where no confidence lies on an edge of a bin",
     best: Best::Lowest,
-    compute: Compute::TopLabel(|rows, options| {
-        largest_gap(&rows.bin_sums(Binning::EqualWidth, options.bins))
-    }),
+    compute: Compute::Bins(|bins, _| largest_gap(bins)),
     from_state: FromState::Exact(|state| largest_gap(&state.top_bins())),
 };
 

@@ -243,7 +243,8 @@ impl Metric {
 
     /// Whether the metric depends only on the confidence of the predicted class and on whether it is right.
     pub fn is_top_label(self) -> bool {
-        matches!(self.definition().compute, Compute::TopLabel(_))
+        let compute = &self.definition().compute;
+        matches!(compute, Compute::Bins(_) | Compute::TopLabel(_))
     }
 
     /// Whether a [`MetricState`](super::MetricState) gives the same value as the rows themselves.

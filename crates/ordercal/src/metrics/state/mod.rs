@@ -212,6 +212,23 @@ impl MetricState {
         self.rows
     }
 
+    /// Whether a row had another weight than 1.
+    pub fn has_weights(&self) -> bool {
+        // Rows of weight 0 are in no bin. Where the others have whole weights that sum to their number, each has 1.
+        let counted: u64 = self.top.iter().map(|bin| bin.rows).sum();
+        let whole = self.integer_weights && counted == self.rows;
+        !(whole && self.weight == ONE * Fixed::from(self.rows))
+    }
+
+    /// The bytes that it takes in memory.
+    pub fn bytes(&self) -> usize {
+        let marginal = self.marginal.as_ref().map_or(0, Vec::len);
+        let bins = self.top.len() + self.classwise.len() + self.left_closed.len();
+        size_of::<Self>()
+            + (bins + self.fine.len() + marginal) * size_of::<FixedBinSum>()
+            + (self.residual.len() + self.density.len()) * size_of::<Fixed>()
+    }
+
     /// The parameters of the metrics.
     pub fn options(&self) -> &MetricOptions {
         &self.options
