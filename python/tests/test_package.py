@@ -46,6 +46,15 @@ def test_every_form_of_model_has_a_torch_module() -> None:
     assert len(forms) > 10 and set(forms) - {"custom"} <= set(modules)
 
 
+def test_the_guide_has_every_public_name() -> None:
+    page = (ROOT / "docs" / "python-api.md").read_text()
+    # Described here, or named with a link to the page that does.
+    named = set(re.findall(r"(?:::: |`)ordercal\.(\w+)", page))
+    methods = dict(re.findall(r"^\| `([\w-]+)` \| `(\w+)` \|$", page, re.M))
+    assert methods == {key: found.__name__ for key, found in REGISTRY.items()}
+    assert set(ordercal.__all__) - set(methods.values()) - {"__version__"} <= named
+
+
 PUBLIC: list[Any] = [
     *REGISTRY.values(),
     ordercal.evaluate,

@@ -9,7 +9,7 @@ use crate::run::cargo;
 /// What is run, each with what to call it. All of it in the development profile: a second one would compile
 /// everything a second time. For the same reason steps that share artefacts choose the same packages, whose
 /// features cargo unites.
-const STEPS: [(&str, &str); 15] = [
+const STEPS: [(&str, &str); 16] = [
     ("format", "xtask format"),
     ("dependencies", "xtask dependencies"),
     ("packages", "xtask package"),
@@ -27,6 +27,7 @@ const STEPS: [(&str, &str); 15] = [
         "docs",
         "doc --workspace --all-features --no-deps --document-private-items",
     ),
+    ("examples in the docs", "xtask doc-coverage"),
     // Before the build, which puts the real programs back where this step has put its own.
     ("worked example", "xtask worked-example"),
     (

@@ -41,7 +41,7 @@ cargo xtask COMMAND
                       from its package alone (minutes)
   release --dry-run   pack the crates, the source distribution and a wheel, and install and try each in a clean
                       place (minutes)
-  doc-coverage        how many public items of the libraries are documented and have an example
+  doc-coverage        of that only how many public items and methods of the libraries have an example
   deny                cargo-deny with deny.toml: licences, bans, sources and, online, advisories; installs it
                       below target/ (minutes)
   worked-example      of that only the calibrator that CONTRIBUTING.md adds, in a copy of the sources

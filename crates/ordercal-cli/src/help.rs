@@ -142,6 +142,14 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_version_to_cite_is_this_one() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../CITATION.cff");
+        let citation = std::fs::read_to_string(path).unwrap();
+        let version = concat!("version: ", env!("CARGO_PKG_VERSION"));
+        assert!(citation.lines().any(|line| line == version), "{citation}");
+    }
+
     /// The keys of a page's table, each with whether it is said to keep predictions.
     fn methods_of(path: &str) -> BTreeMap<String, bool> {
         let page = std::fs::read_to_string(path).unwrap();

@@ -10,6 +10,21 @@ use crate::registry::Method;
 use crate::watch::Watch;
 
 /// The NLL in two parts, each with a 95 % interval.
+///
+/// ```
+/// # use ndarray::Array2;
+/// # use ordercal::{Dataset, ScoreKind, Scores};
+/// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
+/// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
+/// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
+/// use ordercal::{Method, Unwatched, decompose};
+///
+/// // Labels that have nothing to do with the scores: nearly all of the NLL beyond ln 3 can be calibrated away.
+/// let parts = decompose(&data, &Method::from_key("ts")?, 5, 1357, &Unwatched)?;
+/// assert!(parts.nll_calibration.lower > 0.0);
+/// assert!((parts.nll_refinement.value - 3_f64.ln()).abs() < 0.1);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Decomposition {

@@ -24,11 +24,23 @@ const DEFAULT: usize = match 8_usize.checked_shl(30) {
 static LIMIT: AtomicUsize = AtomicUsize::new(DEFAULT);
 
 /// The most bytes that a buffer may take.
+///
+/// ```
+/// // 8 GB, unless someone has set another limit.
+/// assert_eq!(ordercal::memory::limit(), 8 << 30);
+/// ```
 pub fn limit() -> usize {
     LIMIT.load(Ordering::Relaxed)
 }
 
 /// Sets the most bytes that a buffer may take, for the whole process.
+///
+/// ```
+/// use ordercal::memory;
+///
+/// memory::set_limit(1 << 20);
+/// assert!(memory::check("a buffer", 1 << 21).is_err());
+/// ```
 pub fn set_limit(bytes: usize) {
     LIMIT.store(bytes, Ordering::Relaxed);
 }
@@ -37,6 +49,14 @@ pub fn set_limit(bytes: usize) {
 ///
 /// # Errors
 /// [`Error::TooLarge`] if not; `what` says what it is for.
+///
+/// ```
+/// use ordercal::memory;
+///
+/// // 64-bit numbers for each of a million rows and a million classes.
+/// let bytes = 8_usize.saturating_mul(1_000_000 * 1_000_000);
+/// assert!(memory::check("all probabilities", bytes).is_err());
+/// ```
 pub fn check(what: impl Into<String>, bytes: usize) -> Result<()> {
     check_with_hint(what, bytes, "")
 }

@@ -64,6 +64,22 @@ pub struct Monitor {
 }
 
 /// Where the first alarm was, and of what.
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::metrics::{MetricOptions, MetricState, Predictions, Target};
+/// use ordercal::monitor::Monitor;
+///
+/// // A thousand rows that are 90 % sure, and all of them wrong.
+/// let probs = array![[0.9_f64, 0.1]];
+/// let mut day = MetricState::new(2, MetricOptions::default())?;
+/// for _ in 0..1000 {
+///     day.update(&Predictions::from_probs(probs.view(), &[1])?)?;
+/// }
+/// let alarm = Monitor::new(2, 0.05)?.push(&day)?.alarm.expect("an alarm");
+/// assert_eq!((alarm.window, alarm.target), (0, Target::TopLabel));
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Alarm {
@@ -74,6 +90,22 @@ pub struct Alarm {
 }
 
 /// What a test says after a window.
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::metrics::{MetricOptions, MetricState, Predictions};
+/// use ordercal::monitor::Monitor;
+///
+/// // Four in five rows are right, as was said.
+/// let probs = array![[0.8_f64, 0.2]];
+/// let mut day = MetricState::new(2, MetricOptions::default())?;
+/// for row in 0..100 {
+///     day.update(&Predictions::from_probs(probs.view(), &[u32::from(row % 5 == 0)])?)?;
+/// }
+/// let verdict = Monitor::new(2, 0.05)?.push(&day)?;
+/// assert!(verdict.alarm.is_none() && verdict.p_value > 0.05);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Verdict {
@@ -95,6 +127,14 @@ impl Monitor {
     ///
     /// # Errors
     /// If `alpha` is not between 0 and 1, or there are fewer than two classes.
+    ///
+    /// ```
+    /// use ordercal::monitor::{ALPHA, Monitor};
+    ///
+    /// assert_eq!(Monitor::new(10, ALPHA)?.windows(), 0);
+    /// assert!(Monitor::new(10, 1.0).is_err());
+    /// # Ok::<(), ordercal::Error>(())
+    /// ```
     pub fn new(classes: usize, alpha: f64) -> Result<Self> {
         if !(alpha > 0.0 && alpha < 1.0) {
             return Err(Error::invalid("alpha", alpha, "a number between 0 and 1"));
@@ -112,6 +152,14 @@ impl Monitor {
     }
 
     /// The number of windows so far.
+    ///
+    /// ```
+    /// # use ordercal::metrics::{MetricOptions, MetricState};
+    /// let mut monitor = ordercal::monitor::Monitor::new(2, 0.05)?;
+    /// monitor.push(&MetricState::new(2, MetricOptions::default())?)?;
+    /// assert_eq!(monitor.windows(), 1);
+    /// # Ok::<(), ordercal::Error>(())
+    /// ```
     pub fn windows(&self) -> usize {
         self.windows
     }
@@ -120,6 +168,16 @@ impl Monitor {
     ///
     /// # Errors
     /// If it is of another number of classes, or its rows have weights: a weighted row is not one bet.
+    ///
+    /// ```
+    /// # use ordercal::metrics::{MetricOptions, MetricState};
+    /// let mut monitor = ordercal::monitor::Monitor::new(2, 0.05)?;
+    /// let quiet = MetricState::new(2, MetricOptions::default())?;
+    /// assert_eq!(monitor.push(&quiet)?.p_value, 1.0);
+    /// let other = MetricState::new(3, MetricOptions::default())?;
+    /// assert!(monitor.push(&other).is_err());
+    /// # Ok::<(), ordercal::Error>(())
+    /// ```
     pub fn push(&mut self, window: &MetricState) -> Result<Verdict> {
         if window.classes() != self.classes {
             return Err(Error::WrongClasses {

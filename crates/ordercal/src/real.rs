@@ -11,6 +11,15 @@ mod sealed {
 }
 
 /// `f32` or `f64`: the types of a model's output. It cannot be implemented outside this crate.
+///
+/// ```
+/// use ordercal::Real;
+///
+/// // Neighbours of a float, by counting.
+/// let next = f32::from_key(1.0_f32.key() + 1);
+/// assert_eq!(next, 1.0_f32.next_up());
+/// assert_eq!(f32::from_f64(next.to_f64()), next);
+/// ```
 pub trait Real:
     sealed::Sealed + Copy + PartialOrd + Default + Send + Sync + fmt::Debug + fmt::Display + 'static
 {

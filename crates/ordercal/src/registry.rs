@@ -54,9 +54,15 @@ macro_rules! define_method {
         /// let data = Dataset::new(scores, &[0, 1, 0])?;
         /// let method: Method = serde_json::from_str(r#"{"method": "vs+order"}"#).unwrap();
         /// assert_eq!(method, Method::from_key("vs+order")?);
+        /// assert_eq!(method, Method::from_key("vs")?.keep_order());
+        /// assert!(method.promises_order() && method.key() == "vs+order");
+        /// method.validate()?;
         /// let fitted = method.fit(&data)?;
         /// assert!(fitted.report.nll_after < fitted.report.nll_before);
         /// assert!(fitted.model.order_preserving());
+        /// // Every method by its key, with what it learns.
+        /// let ts = Method::all().into_iter().find(|method| method.key() == "ts").unwrap();
+        /// assert_eq!((ts.brief(), ts.python_class()), ("one temperature", Some("TemperatureScaling")));
         /// # Ok::<(), ordercal::Error>(())
         /// ```
         #[derive(Debug, Clone, PartialEq)]
@@ -421,6 +427,24 @@ impl Calibrator for Ordered {
 }
 
 /// A user's own [`Calibrator`] with a name; see [`Method::custom`].
+///
+/// ```
+/// use ordercal::models::TsModel;
+/// use ordercal::{Calibrator, Dataset, Fitted, Method, Result, Watch};
+///
+/// /// A temperature of 2, whatever the data.
+/// struct Halve;
+///
+/// impl Calibrator for Halve {
+///     fn fit(&self, data: &Dataset<'_>, _: &dyn Watch) -> Result<Fitted> {
+///         Ok(Fitted::measured(TsModel::new(data.classes(), 0.5)?.into(), data))
+///     }
+/// }
+///
+/// let method = Method::custom("halve", Halve);
+/// assert!(matches!(method, Method::Custom(_)) && method.key() == "halve");
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct CustomMethod {
     name: String,

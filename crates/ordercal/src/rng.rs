@@ -10,6 +10,9 @@
 /// assert!((0.0..1.0).contains(&rng.uniform()));
 /// assert!(rng.below(6) < 6);
 /// assert_eq!(Rng::new(7).next_u64(), Rng::new(7).next_u64());
+/// let mut rows = [0, 1, 2, 3];
+/// rng.shuffle(&mut rows);
+/// assert!(rows.contains(&3) && rng.normal().is_finite());
 /// ```
 #[derive(Debug, Clone)]
 pub struct Rng {

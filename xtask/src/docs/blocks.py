@@ -5,8 +5,8 @@
 Scripts of cells (`# %%`, as jupytext has them) in python/examples are pages too: docs/examples has them as Markdown, with outputs.
 
 A ```text block that directly follows a block is its output and has to be equal to it; a line `...` in it stands for any
-lines. Files that a page writes to `images/` have to be equal to those of docs/images, and every picture of a page has to be
-there. `--fix` writes outputs and pictures instead of comparing them. A block below `<!-- not run: REASON -->` is counted
+lines. Files that a page writes to `images/`, and those that draw.py draws for it, have to be equal to those of docs/images, and
+every picture of a page has to be there. `--fix` writes outputs and pictures instead of comparing them. A block below `<!-- not run: REASON -->` is counted
 only. Blocks of Rust are tested by `cargo test --doc`; here they only have to be known to it.
 """
 
@@ -25,11 +25,13 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+import draw
+
 # The data of `ordercal demo --out .`, which pages may use.
 DEMO = "crates/ordercal-cli/demo"
 DOC_TESTS = "crates/ordercal-testkit/src/pages.rs"
 LANGUAGES = ("sh", "python")
-# Pictures that other commands of the project make.
+# Pictures that other commands of the project make, beside those of draw.py.
 OTHER_PICTURES = ("reliability.svg", "scaling_rows.svg", "scaling_classes.svg", "ratios.svg")
 
 
@@ -132,8 +134,8 @@ def render_examples(root: Path, fix: bool) -> list[str]:
 
 
 class Page:
-    def __init__(self, path: Path, root: Path, scratch: Path, fix: bool) -> None:
-        self.path, self.root, self.fix = path, root, fix
+    def __init__(self, path: Path, root: Path, scratch: Path, drawn: dict[str, str], fix: bool) -> None:
+        self.path, self.root, self.drawn, self.fix = path, root, drawn, fix
         self.text = path.read_text(encoding="utf-8")
         self.names: dict[str, object] = {"__name__": "__main__"}
         self.problems: list[str] = []
@@ -204,6 +206,9 @@ class Page:
 
     def compare_images(self) -> None:
         kept = self.root / "docs/images"
+        for name, picture in self.drawn.items():
+            if f"images/{name}" in self.text:
+                (self.folder / "images" / name).write_text(picture, encoding="utf-8")
         made = sorted((self.folder / "images").iterdir())
         for image in made:
             same = (kept / image.name).exists() and close(
@@ -230,9 +235,10 @@ def main() -> int:
     os.environ.pop("CARGO_TARGET_DIR", None)
     total: Counter[str] = Counter()
     problems = render_examples(root, fix)
+    drawn = draw.pictures(root / DEMO)
     for path in pages:
         begin = time.monotonic()
-        page = Page(path, root, scratch, fix)
+        page = Page(path, root, scratch, drawn, fix)
         page.run()
         seconds = time.monotonic() - begin
         if seconds > 5:

@@ -27,16 +27,36 @@ use plan::{Plan, TS};
 use weights::{in_words, mixed_nlls, shares};
 
 /// What sets [`Auto`] and [`AutoFree`] apart.
+///
+/// ```
+/// use ordercal::combine::{Free, Kept, Promise};
+///
+/// assert!(Kept::KEEPS_ORDER && !Free::KEEPS_ORDER);
+/// ```
 pub trait Promise: fmt::Debug + Clone + PartialEq + Default + Send + Sync + 'static {
     /// Whether free candidates are projected onto the input's order.
     const KEEPS_ORDER: bool;
 }
 
 /// Marks [`Auto`].
+///
+/// ```
+/// use ordercal::Auto;
+/// use ordercal::combine::{Automatic, Kept};
+///
+/// assert_eq!(Automatic::<Kept>::default(), Auto::default());
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Kept;
 
 /// Marks [`AutoFree`].
+///
+/// ```
+/// use ordercal::AutoFree;
+/// use ordercal::combine::{Automatic, Free};
+///
+/// assert_eq!(Automatic::<Free>::default(), AutoFree::default());
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Free;
 
@@ -61,16 +81,27 @@ impl Promise for Free {
 ///    held-out rows: where the rows do not speak for a change, there is next to none.
 ///
 /// [`FitReport::notes`] says what became of it.
+///
+/// ```
+/// let auto = ordercal::Auto::default().with_folds(10).with_seed(1);
+/// assert_eq!((auto.folds, auto.seed), (Some(10), 1));
+/// ```
 pub type Auto = Automatic<Kept>;
 
 /// [`Auto`] without the projection: predictions may change, and are a little better for it.
+///
+/// ```
+/// use ordercal::{AutoFree, Method};
+///
+/// assert!(!Method::from(AutoFree::default()).promises_order());
+/// ```
 pub type AutoFree = Automatic<Free>;
 
 /// Hyperparameters of [`Auto`] and [`AutoFree`].
 ///
 /// ```
 /// use ndarray::Array2;
-/// use ordercal::{Auto, Dataset, Method, ScoreKind, Scores};
+/// use ordercal::{Auto, AutoEffort, Dataset, Method, ScoreKind, Scores};
 ///
 /// let logits = Array2::from_shape_fn((90, 3), |(row, class)| (row * (class + 7) % 11) as f32);
 /// let labels: Vec<u32> = (0..90).map(|row| row % 3).collect();
@@ -78,6 +109,8 @@ pub type AutoFree = Automatic<Free>;
 /// let fitted = Method::from(Auto::default().with_folds(3)).fit(&data)?;
 /// assert!(fitted.model.order_preserving());
 /// assert!(!fitted.report.notes.is_empty());
+/// let quick = Auto::default().with_effort(AutoEffort::Quick).with_chains(false).with_polish(false).with_seed(1);
+/// assert_eq!((quick.effort, quick.chains, quick.polish), (AutoEffort::Quick, false, false));
 /// # Ok::<(), ordercal::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

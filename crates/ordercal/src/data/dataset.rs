@@ -25,6 +25,18 @@ use crate::words::count;
 /// let scores = Scores::new(ScoreKind::Logits, logits.view())?;
 /// let data = Dataset::new(scores, &[0, 2])?;
 /// assert_eq!(data.labels(), [0, 2]);
+/// assert_eq!((data.rows(), data.classes(), data.scores().row(0)[0]), (2, 3, 2.0));
+///
+/// // The first row counts three times; both are of the same patient, so that no fold separates them.
+/// let data = data.with_weights(vec![3.0, 1.0])?.with_groups(vec![7, 7])?;
+/// assert_eq!((data.weight(0), data.total_weight(), data.has_groups()), (3.0, 4.0, true));
+/// assert!(data.folds(2, 1357).is_err());
+/// assert_eq!(data.weights(), Some(&[3.0, 1.0][..]));
+///
+/// // Some of the rows, and the same labels with the scores of another model.
+/// assert_eq!(data.select(&[1]).labels(), [2]);
+/// let other = data.with_scores(Scores::new(ScoreKind::Logits, array![[1.0_f32, 0.0, 0.0], [0.0, 0.0, 3.0]])?)?;
+/// assert_ne!(other.fingerprint(), data.fingerprint());
 /// # Ok::<(), ordercal::Error>(())
 /// ```
 #[derive(Debug, Clone)]

@@ -14,6 +14,13 @@ use crate::rng::Rng;
 /// let sizes: Vec<usize> = (0..3).map(|fold| folds.held_out(fold).len()).collect();
 /// assert_eq!(sizes, [4, 3, 3]);
 /// assert_eq!(folds.kept(0).len() + folds.held_out(0).len(), 10);
+/// assert_eq!((folds.count(), folds.rows()), (3, 10));
+///
+/// // Rows 0 and 1 belong together; every fold has a row of each label.
+/// let grouped = Folds::grouped(&[7, 7, 8], 2, 1357)?;
+/// assert!(grouped.held_out(0) == [0, 1] || grouped.held_out(1) == [0, 1]);
+/// let stratified = Folds::stratified(&[0, 0, 1, 1], 2, 1357)?;
+/// assert!(stratified.held_out(0).iter().any(|&row| row < 2));
 /// # Ok::<(), ordercal::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]

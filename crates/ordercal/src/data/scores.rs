@@ -39,6 +39,10 @@ pub const NORMALISATION_TOLERANCE: f64 = 1e-3;
 ///
 /// let scores = Scores::new(ScoreKind::Probs, array![[0.7_f32, 0.2, 0.1]])?;
 /// assert_eq!((scores.rows(), scores.classes()), (1, 3));
+/// assert_eq!(scores.kind(), ScoreKind::Probs);
+/// // They are kept as log-probabilities.
+/// assert!((scores.view()[[0, 0]] - 0.7_f32.ln()).abs() < 1e-6);
+/// assert_eq!(scores.select(&[0, 0]).as_slice().len(), 6);
 ///
 /// let bad = Scores::new(ScoreKind::Logits, array![[0.0_f32, f32::NAN]]);
 /// assert_eq!(bad.unwrap_err(), Error::NanScore { row: 0, column: 1 });

@@ -13,6 +13,13 @@ use crate::rng::Rng;
 /// How badly a class fits a row: a set holds the classes that fit no worse than most labels do.
 ///
 /// With the classes in descending order of probability, of equally probable ones the first:
+///
+/// ```
+/// use ordercal::decide::SetMethod;
+///
+/// let raps = SetMethod::Raps { randomised: false, free: 1, penalty: 0.1 };
+/// assert_ne!(raps, SetMethod::Lac);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "method", rename_all = "lowercase", deny_unknown_fields)]
 #[non_exhaustive]
@@ -111,6 +118,18 @@ pub struct PredictionSets {
 }
 
 /// How prediction sets did on labelled rows.
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::decide::{PredictionSets, SetMethod};
+/// use ordercal::metrics::Predictions;
+///
+/// let probs = array![[0.7_f64, 0.2, 0.1], [0.5, 0.4, 0.1], [0.6, 0.3, 0.1], [0.4, 0.35, 0.25]];
+/// let calib = Predictions::from_probs(probs.view(), &[0, 1, 0, 2])?;
+/// let report = PredictionSets::learn(&calib, 0.6, SetMethod::Lac, 1357)?.evaluate(&calib, 1357);
+/// assert_eq!((report.coverage, report.class_coverage[2]), (0.75, Some(0.0)));
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct SetReport {

@@ -8,6 +8,14 @@ use crate::metrics::Predictions;
 use crate::words::count;
 
 /// What a [`threshold`] is to promise.
+///
+/// ```
+/// use ordercal::decide::ThresholdOptions;
+///
+/// let promise = ThresholdOptions::default().with_max_error(0.01).with_confidence(0.9);
+/// assert!(promise.validate().is_ok());
+/// assert!(promise.with_max_error(1.5).validate().is_err());
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -67,6 +75,19 @@ impl ThresholdOptions {
 }
 
 /// A confidence and what is promised above it.
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::decide::{ThresholdOptions, threshold};
+/// use ordercal::metrics::Predictions;
+///
+/// // Nothing can be promised from two rows.
+/// let probs = array![[0.99_f64, 0.01], [0.9, 0.1]];
+/// let found = threshold(&Predictions::from_probs(probs.view(), &[0, 0])?, &ThresholdOptions::default())?;
+/// assert!(!found.is_promised() && found.threshold.is_infinite());
+/// assert!(!found.reason.is_empty());
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Threshold {

@@ -79,6 +79,14 @@ pub trait Calibrator: Send + Sync {
 }
 
 /// What a fit is going to take, to a factor of two: it depends on the machine and on the data.
+///
+/// ```
+/// use ordercal::Method;
+///
+/// let estimate = Method::from_key("auto")?.estimate(5000, 10).expect("auto says it");
+/// assert!(estimate.seconds > 0.0 && estimate.bytes > 0.0);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// Seconds on the threads of the current pool, all of them idle.
@@ -122,6 +130,24 @@ pub(crate) trait Describe:
 }
 
 /// A model with the report of its fit.
+///
+/// ```
+/// # use ndarray::Array2;
+/// # use ordercal::{Dataset, ScoreKind, Scores};
+/// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
+/// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
+/// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
+/// use ordercal::models::TsModel;
+/// use ordercal::{Fitted, Method};
+///
+/// let Fitted { model, report } = Method::from_key("ts")?.fit(&data)?;
+/// assert!(report.nll_after < report.nll_before);
+/// // The report of a model that was not fitted here.
+/// let measured = Fitted::measured(TsModel::new(3, 0.1)?.into(), &data);
+/// assert!(measured.report.nll_after >= report.nll_after);
+/// # let _ = model;
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fitted {
     /// The fitted model.
@@ -155,6 +181,21 @@ pub(crate) fn uncalibrated_nll(data: &Dataset<'_>) -> f64 {
 }
 
 /// The report of a fit.
+///
+/// ```
+/// # use ndarray::Array2;
+/// # use ordercal::{Dataset, ScoreKind, Scores};
+/// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
+/// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
+/// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
+/// use ordercal::Method;
+/// use ordercal::optim::StopReason;
+///
+/// let report = Method::from_key("uncalibrated")?.fit(&data)?.report;
+/// assert_eq!((report.iterations, report.stop), (0, StopReason::Nothing));
+/// assert_eq!(report.nll_before, report.nll_after);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct FitReport {

@@ -20,6 +20,13 @@ use crate::rank::Sorter;
 use crate::watch::{Unwatched, Watch};
 
 /// A network family: the differences between `oi`, `op` and `unconstrained`.
+///
+/// ```
+/// use ordercal::methods::{Family, OrderInvariant};
+/// use ordercal::models::Wiring;
+///
+/// assert_eq!(OrderInvariant::WIRING, Wiring::SortedToGaps);
+/// ```
 pub trait Family: fmt::Debug + Clone + PartialEq + Default + Send + Sync + 'static {
     /// The inputs of the network and the meaning of its outputs.
     const WIRING: Wiring;
@@ -39,11 +46,14 @@ pub trait Family: fmt::Debug + Clone + PartialEq + Default + Send + Sync + 'stat
 /// outputs. It starts at temperature scaling, and is reproducible for a given seed.
 ///
 /// ```
-/// use ordercal::Oi;
-/// use ordercal::optim::Adam;
+/// use ordercal::{InputKind, Oi, Op};
+/// use ordercal::optim::{Adam, EarlyStopping};
 ///
 /// let method = Oi::default().with_hidden(&[20, 20]).with_optimizer(Adam::default().with_epochs(5));
 /// assert_eq!(method.hidden, [20, 20]);
+/// // For many classes: the ten largest scores only, with a penalty, until held-out rows no longer improve.
+/// let method = Op::default().with_top(10).with_lambda(1e-3).with_early_stopping(EarlyStopping::default()).with_seed(1);
+/// assert_eq!(method.with_input(InputKind::Raw).top, Some(10));
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, bound = "")]

@@ -6,6 +6,13 @@ use super::binary::BinaryCase;
 use crate::math::exp::softplus_f64;
 
 /// The targets of a logistic regression.
+///
+/// ```
+/// use ordercal::Platt;
+/// use ordercal::methods::Targets;
+///
+/// assert_eq!(Platt::default().with_targets(Targets::Labels).targets, Targets::Labels);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Targets {

@@ -3,6 +3,22 @@
 use serde::{Deserialize, Serialize};
 
 /// How the range of confidences is cut into bins.
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::metrics::{Binning, MetricOptions, Predictions, Reliability, Target};
+///
+/// let probs = array![[0.5_f64, 0.5], [0.8, 0.2], [0.9, 0.1], [1.0, 0.0]];
+/// let predictions = Predictions::from_probs(probs.view(), &[0, 0, 1, 0])?;
+/// let counts = |binning| -> ordercal::Result<Vec<u64>> {
+///     let options = MetricOptions::default().with_bins(2);
+///     let diagram = Reliability::new(&predictions, Target::TopLabel, binning, &options)?;
+///     Ok(diagram.bins.iter().map(|bin| bin.count).collect())
+/// };
+/// assert_eq!(counts(Binning::EqualWidth)?, [1, 3]);
+/// assert_eq!(counts(Binning::EqualMass)?, [2, 2]);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -15,6 +15,14 @@ use crate::error::{Error, Result};
 use crate::rng::Rng;
 
 /// The parameters of a bootstrap.
+///
+/// ```
+/// use ordercal::metrics::BootstrapOptions;
+///
+/// let how = BootstrapOptions::default().with_resamples(200).with_level(0.9).with_seed(1);
+/// assert!(how.validate().is_ok());
+/// assert!(how.with_level(1.0).validate().is_err());
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -80,6 +88,14 @@ impl BootstrapOptions {
 }
 
 /// The value of a metric with its bootstrap interval.
+///
+/// ```
+/// use ordercal::metrics::{Metric, paired_difference};
+///
+/// let (first, second) = ((0.1, &[0.11, 0.09][..]), (0.2, &[0.2, 0.18][..]));
+/// let interval = paired_difference(Metric::Nll, first, second, 0.95).difference;
+/// assert!(interval.lower <= interval.value && interval.value <= interval.upper);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Interval {
@@ -92,6 +108,16 @@ pub struct Interval {
 }
 
 /// The difference of a metric between two sets of predictions of the same rows.
+///
+/// ```
+/// use ordercal::metrics::{Metric, paired_difference};
+///
+/// // On the same four resamples the first is better in three, and they are equal in one.
+/// let first = (0.10, &[0.11, 0.09, 0.12, 0.2][..]);
+/// let second = (0.15, &[0.14, 0.15, 0.13, 0.2][..]);
+/// let compared = paired_difference(Metric::Nll, first, second, 0.95);
+/// assert_eq!((compared.first_wins, compared.second_wins), (0.75, 0.0));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PairedDifference {
@@ -139,6 +165,21 @@ pub fn bootstrap(
 ///
 /// # Errors
 /// If an option is out of range, or [`Error::Cancelled`].
+///
+/// ```
+/// use std::ops::ControlFlow;
+///
+/// use ndarray::array;
+/// use ordercal::Error;
+/// use ordercal::metrics::{BootstrapOptions, Metric, MetricOptions, Predictions, bootstrap_watched};
+///
+/// let probs = array![[0.7_f64, 0.3], [0.6, 0.4], [0.2, 0.8]];
+/// let predictions = Predictions::from_probs(probs.view(), &[0, 1, 1])?;
+/// let (options, how) = (MetricOptions::default(), BootstrapOptions::default());
+/// let stopped = bootstrap_watched(&predictions, &[Metric::Nll], &options, &how, &|_, _| ControlFlow::Break(()));
+/// assert_eq!(stopped, Err(Error::Cancelled));
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 pub fn bootstrap_watched(
     predictions: &Predictions<'_>,
     metrics: &[Metric],
@@ -185,6 +226,18 @@ pub fn bootstrap_watched(
 ///
 /// # Errors
 /// If an option is out of range.
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::metrics::{BootstrapOptions, Metric, MetricOptions, Predictions, resampled};
+///
+/// let probs = array![[0.7_f64, 0.3], [0.6, 0.4], [0.2, 0.8]];
+/// let predictions = Predictions::from_probs(probs.view(), &[0, 1, 1])?;
+/// let how = BootstrapOptions::default().with_resamples(100);
+/// let drawn = resampled(&predictions, &[Metric::Nll], &MetricOptions::default(), &how)?;
+/// assert_eq!(drawn[&Metric::Nll].len(), 100);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 pub fn resampled(
     predictions: &Predictions<'_>,
     metrics: &[Metric],

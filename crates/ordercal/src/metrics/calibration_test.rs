@@ -15,6 +15,20 @@ use crate::error::{Error, Result};
 use crate::rng::Rng;
 
 /// The result of a [`calibration_test`].
+///
+/// ```
+/// use ndarray::Array2;
+/// use ordercal::metrics::{BootstrapOptions, Metric, MetricOptions, Predictions, calibration_test};
+///
+/// // Confidence 0.9, and right in 18 of 20 rows: nothing but noise.
+/// let probs = Array2::from_shape_fn((20, 2), |(_, class)| [0.9_f64, 0.1][class]);
+/// let labels: Vec<u32> = (0..20).map(|row| u32::from(row % 10 == 0)).collect();
+/// let predictions = Predictions::from_probs(probs.view(), &labels)?;
+/// let (options, how) = (MetricOptions::default(), BootstrapOptions::default());
+/// let test = calibration_test(&predictions, Metric::Ece, &options, &how)?;
+/// assert!(test.observed < test.expected && test.p_value > 0.5);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CalibrationTest {

@@ -27,6 +27,13 @@ pub(crate) struct Definition {
 }
 
 /// Which value of a metric is the best.
+///
+/// ```
+/// use ordercal::metrics::{Best, Metric};
+///
+/// assert_eq!(Metric::Nll.best(), Best::Lowest);
+/// assert_eq!(Metric::CoxSlope.best(), Best::Value(1.0));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Best {
     /// The smallest possible one: a loss or an error.

@@ -25,6 +25,12 @@ use crate::math::softmax;
 /// assert!((accuracy(&predictions, &options)? - 0.5).abs() < 1e-15);
 ///
 /// let predictions = predictions.with_weights(vec![3.0, 1.0])?;
+/// assert_eq!((predictions.rows(), predictions.classes()), (2, 3));
+/// assert_eq!((predictions.labels(), predictions.weights()), (&[0, 2][..], Some(&[3.0, 1.0][..])));
+/// assert_eq!(predictions.row_stats()[1].predicted, 1);
+/// let mut row = [0.0; 3];
+/// predictions.probabilities(1, &mut row);
+/// assert_eq!(row, [0.1, 0.5, 0.4]);
 /// assert!((accuracy(&predictions, &options)? - 0.75).abs() < 1e-15);
 /// # Ok::<(), ordercal::Error>(())
 /// ```

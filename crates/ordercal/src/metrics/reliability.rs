@@ -13,6 +13,20 @@ use crate::error::{Error, Result};
 const Z_95: f64 = 1.959_963_984_540_054;
 
 /// The probability and the outcome that a diagram compares.
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::metrics::{Binning, MetricOptions, Predictions, Reliability, Target};
+///
+/// let probs = array![[0.7_f64, 0.3], [0.2, 0.8]];
+/// let predictions = Predictions::from_probs(probs.view(), &[0, 1])?;
+/// let options = MetricOptions::default().with_bins(1);
+/// let of = |target| Reliability::new(&predictions, target, Binning::EqualWidth, &options);
+/// let confidence = |diagram: Reliability| diagram.bins[0].filled.map_or(0.0, |bin| bin.confidence);
+/// assert!((confidence(of(Target::TopLabel)?) - 0.75).abs() < 1e-12);
+/// assert!((confidence(of(Target::Class(0))?) - 0.45).abs() < 1e-12);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -24,6 +38,20 @@ pub enum Target {
 }
 
 /// One bin of a reliability diagram.
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::metrics::{Binning, MetricOptions, Predictions, Reliability, Target};
+///
+/// let probs = array![[0.7_f64, 0.3]];
+/// let predictions = Predictions::from_probs(probs.view(), &[0])?;
+/// let options = MetricOptions::default().with_bins(2);
+/// let diagram = Reliability::new(&predictions, Target::TopLabel, Binning::EqualWidth, &options)?;
+/// let bin = &diagram.bins[1];
+/// assert_eq!((bin.lower, bin.upper, bin.count, bin.share), (0.5, 1.0, 1, 1.0));
+/// assert!(diagram.bins[0].filled.is_none());
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ReliabilityBin {
@@ -40,6 +68,21 @@ pub struct ReliabilityBin {
 }
 
 /// The means over the rows of a bin that is not empty.
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::metrics::{Binning, MetricOptions, Predictions, Reliability, Target};
+///
+/// let probs = array![[0.9_f64, 0.1], [0.9, 0.1]];
+/// let predictions = Predictions::from_probs(probs.view(), &[0, 1])?;
+/// let options = MetricOptions::default().with_bins(1);
+/// let diagram = Reliability::new(&predictions, Target::TopLabel, Binning::EqualWidth, &options)?;
+/// let bin = diagram.bins[0].filled.expect("two rows");
+/// // Overconfident, but two rows prove nothing.
+/// assert!((bin.gap - 0.4).abs() < 1e-12);
+/// assert!(bin.consistency.0 < bin.accuracy && bin.interval.1 > bin.confidence);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct FilledBin {

@@ -49,6 +49,8 @@ pub(crate) fn clamp_log_prob_f32(log: f32) -> f32 {
 /// for (a, b) in probs(&chain)?.into_iter().zip(probs(&one)?) {
 ///     assert!((a - b).abs() < 1e-6);
 /// }
+/// let Model::Chain(chain) = chain else { unreachable!() };
+/// assert_eq!((chain.first().form(), chain.then().form()), ("ts", "ts"));
 /// # Ok::<(), ordercal::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]

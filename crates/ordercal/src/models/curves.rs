@@ -9,6 +9,15 @@ use super::{check, check_classes};
 use crate::error::Result;
 
 /// The interpolation between the knots of a curve.
+///
+/// ```
+/// use ordercal::models::{CurveKind, CurvesModel, CurvesParts};
+///
+/// let (knots, x, y) = (vec![2], vec![0.0, 1.0], vec![0.1, 0.9]);
+/// let parts = CurvesParts { classes: 2, share: 0.01, kind: CurveKind::Steps, knots, x, y };
+/// assert_eq!(CurvesModel::from_parts(parts)?.curve(0, 0.5), 0.1);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CurveKind {
@@ -64,6 +73,7 @@ impl Curve {
 ///     y: vec![0.1, 0.9],
 /// })?;
 /// assert!((model.curve(0, 0.5) - 0.5).abs() < 1e-12);
+/// assert_eq!(model.to_parts().knots, [2]);
 /// # Ok::<(), ordercal::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
@@ -75,6 +85,16 @@ pub struct CurvesModel {
 }
 
 /// All data of a [`CurvesModel`], to be stored or built by hand.
+///
+/// ```
+/// use ordercal::models::{CurveKind, CurvesModel, CurvesParts};
+///
+/// // One curve of two knots, from (0, 0.1) to (1, 0.9).
+/// let (knots, x, y) = (vec![2], vec![0.0, 1.0], vec![0.1, 0.9]);
+/// let parts = CurvesParts { classes: 2, share: 0.01, kind: CurveKind::Lines, knots, x, y };
+/// assert_eq!(CurvesModel::from_parts(parts.clone())?.to_parts(), parts);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CurvesParts {

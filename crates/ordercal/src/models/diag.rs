@@ -21,6 +21,7 @@ use crate::rank::Elementwise;
 /// // A constant slope is temperature scaling.
 /// let model = DiagModel::from_slopes(3, InputKind::Raw, (-10.0, 10.0), vec![0.5; 9])?;
 /// assert!((model.function(3.0) - 1.5).abs() < 1e-12);
+/// assert_eq!((model.input(), model.range(), model.slopes().len()), (InputKind::Raw, (-10.0, 10.0), 9));
 /// # Ok::<(), ordercal::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]

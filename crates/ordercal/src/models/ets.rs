@@ -20,6 +20,8 @@ use crate::math::softmax;
 /// let uniform = Model::from(EtsModel::from_parts(parts)?);
 /// let probs: Vec<f64> = uniform.apply_row(&[0.5, 0.5], ScoreKind::Probs)?;
 /// assert_eq!(probs, [0.5, 0.5]);
+/// let Model::Ets(ets) = uniform else { unreachable!() };
+/// assert_eq!((ets.inverse_temperature(), ets.to_parts().classes), (1.0, 2));
 /// # Ok::<(), ordercal::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +30,16 @@ pub struct EtsModel {
 }
 
 /// All data of an [`EtsModel`], to be stored or built by hand.
+///
+/// ```
+/// use ordercal::models::{EtsModel, EtsParts};
+///
+/// let parts = EtsParts { classes: 3, beta: 0.5, weights: [0.7, 0.2, 0.1] };
+/// assert_eq!(EtsModel::from_parts(parts)?.weights(), [0.7, 0.2, 0.1]);
+/// let parts = EtsParts { classes: 3, beta: 0.5, weights: [0.7, 0.2, 0.2] };
+/// assert!(EtsModel::from_parts(parts).is_err(), "the weights do not sum to 1");
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EtsParts {

@@ -13,6 +13,23 @@ use crate::math::simd::vectorized;
 use crate::math::softmax;
 
 /// A fitted kernel model.
+///
+/// ```
+/// use ordercal::models::{KernelModel, KernelParts};
+/// use ordercal::{Model, ScoreKind};
+///
+/// // One centre without a weight: the logarithms of the probabilities plus a bias.
+/// let model = Model::from(KernelModel::from_parts(KernelParts {
+///     classes: 2,
+///     scale: 1.0,
+///     centres: vec![0.5_f32.sqrt(); 2],
+///     coefficients: vec![0.0; 2],
+///     bias: vec![0.0, 1.0],
+/// })?);
+/// let logits: Vec<f64> = model.apply_row(&[2.0, 2.0], ScoreKind::Logits)?;
+/// assert!((logits[1] - logits[0] - 1.0).abs() < 1e-6);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct KernelModel {
     parts: KernelParts,
@@ -20,6 +37,15 @@ pub struct KernelModel {
 }
 
 /// Everything a [`KernelModel`] is made of, to be stored or built by hand.
+///
+/// ```
+/// use ordercal::models::{KernelModel, KernelParts};
+///
+/// let centres = vec![0.5_f32.sqrt(); 2];
+/// let parts = KernelParts { classes: 2, scale: 1.0, centres, coefficients: vec![0.5, -0.5], bias: vec![0.0; 2] };
+/// assert_eq!(KernelModel::from_parts(parts.clone())?.to_parts(), parts);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KernelParts {

@@ -37,6 +37,16 @@ pub struct LinearModel {
 }
 
 /// All data of a [`LinearModel`], to be stored or built by hand.
+///
+/// ```
+/// use ordercal::models::{Features, LinearModel, LinearParts};
+///
+/// let features = Features::Mixed { beta: 1.0, share: 0.1 };
+/// // Two classes: two weights of a diagonal matrix, or four of a full one.
+/// let parts = LinearParts { classes: 2, features, deviation: vec![0.0; 4], bias: vec![0.0; 2] };
+/// assert_eq!(LinearModel::from_parts(parts.clone())?.to_parts(), parts);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinearParts {

@@ -34,6 +34,14 @@ pub struct LogisticModel {
 }
 
 /// All data of a [`LogisticModel`], to be stored or built by hand.
+///
+/// ```
+/// use ordercal::models::{LogisticModel, LogisticParts};
+///
+/// let parts = LogisticParts { classes: 2, share: 0.01, coefficients: vec![0.5, 0.5, 0.0] };
+/// assert_eq!(LogisticModel::from_parts(parts.clone())?.to_parts(), parts);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogisticParts {

@@ -28,6 +28,9 @@ use crate::math::softmax;
 ///
 /// let p = |model: &Model| model.apply_row::<f64>(&[1.0, 0.0], ScoreKind::Probs).map(|p| p[0]);
 /// assert!((p(&mixed)? - (0.25 * p(&sharp)? + 0.75 * p(&flat)?)).abs() < 1e-12);
+///
+/// let mixture = MixtureModel::average(vec![sharp, flat])?;
+/// assert_eq!(mixture.members().iter().map(|(weight, _)| *weight).collect::<Vec<_>>(), [0.5, 0.5]);
 /// # Ok::<(), ordercal::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]

@@ -14,6 +14,13 @@ use crate::nn::mlp::Shape;
 use crate::rank::Sorter;
 
 /// The inputs of a network and the meaning of its outputs.
+///
+/// ```
+/// use ordercal::methods::{Family, OrderPreserving};
+/// use ordercal::models::Wiring;
+///
+/// assert_eq!(OrderPreserving::WIRING, Wiring::ClassesToGaps);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wiring {
@@ -61,6 +68,23 @@ pub struct NetworkModel {
 }
 
 /// All data of a [`NetworkModel`], to be stored or built by hand.
+///
+/// ```
+/// # use ndarray::Array2;
+/// # use ordercal::{Dataset, ScoreKind, Scores};
+/// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
+/// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
+/// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
+/// use ordercal::optim::Adam;
+/// use ordercal::{Method, Model, Oi};
+///
+/// let oi = Oi::default().with_hidden(&[5]).with_optimizer(Adam::default().with_epochs(1));
+/// let Model::Network(model) = Method::from(oi).fit(&data)?.model else { unreachable!() };
+/// let parts = model.to_parts();
+/// assert_eq!((parts.classes, parts.ends()), (3, (3, 3)));
+/// assert_eq!(parts.params.len(), (3 + 1) * 5 + (5 + 1) * 3);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkParts {

@@ -27,6 +27,8 @@ pub const SLIVER: f64 = 1e-6;
 /// let model = Model::from(OrderedModel::new(UncalibratedModel::new(3)?.into(), 1.0)?);
 /// let probs: Vec<f64> = model.apply_row(&[1.0, 2.0, 2.0], ScoreKind::Probs)?;
 /// assert!(probs[1] > probs[0] && probs[1] == probs[2]);
+/// let Model::Ordered(ordered) = model else { unreachable!() };
+/// assert_eq!((ordered.inner().form(), ordered.inverse_temperature()), ("uncalibrated", 1.0));
 /// # Ok::<(), ordercal::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]

@@ -19,6 +19,22 @@ pub(super) trait Stored: Sized {
 }
 
 /// The values of an array, in row-major order.
+///
+/// ```
+/// # use ndarray::Array2;
+/// # use ordercal::{Dataset, ScoreKind, Scores};
+/// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
+/// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
+/// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
+/// use ordercal::Method;
+/// use ordercal::models::TensorValues;
+///
+/// let parts = Method::from_key("vs")?.fit(&data)?.model.to_parts()?;
+/// let (name, values) = &parts.tensors[0];
+/// assert_eq!(name, "bias");
+/// assert!(matches!(values, TensorValues::F32(biases) if biases.len() == 3));
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum TensorValues {

@@ -16,6 +16,7 @@ use crate::rank::Elementwise;
 ///
 /// let model = TsModel::new(10, 0.5)?;
 /// assert_eq!(model.temperature(), 2.0);
+/// assert_eq!(model.inverse_temperature(), 0.5);
 /// # Ok::<(), ordercal::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -9,6 +9,15 @@ use crate::error::Result;
 use crate::rank::Elementwise;
 
 /// The identity f(x) = x: its probabilities are softmax(x).
+///
+/// ```
+/// use ordercal::models::UncalibratedModel;
+/// use ordercal::{Model, ScoreKind};
+///
+/// let model = Model::from(UncalibratedModel::new(2)?);
+/// assert_eq!(model.apply_row::<f64>(&[1.0, 1.0], ScoreKind::Probs)?, [0.5, 0.5]);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UncalibratedModel {

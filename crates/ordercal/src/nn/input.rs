@@ -8,6 +8,13 @@ use crate::math::softmax;
 /// What is subtracted from a row of scores before a network reads it.
 ///
 /// A softmax does not depend on a common shift of a row, but a network does.
+///
+/// ```
+/// use ordercal::{InputKind, Oi};
+///
+/// // As in the paper.
+/// assert_eq!(Oi::default().with_input(InputKind::Raw).input, InputKind::Raw);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum InputKind {

@@ -15,6 +15,8 @@ use crate::math::simd::vectorized;
 /// let adam = Adam::default().with_epochs(10).with_learning_rate(0.01);
 /// assert_eq!((adam.epochs, adam.batch), (10, 256));
 /// assert_eq!(adam.schedule, Schedule::Cosine);
+/// let adam = adam.with_batch(1024).with_schedule(Schedule::Constant);
+/// assert_eq!((adam.batch, adam.schedule), (1024, Schedule::Constant));
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -37,6 +39,12 @@ pub struct Adam {
 }
 
 /// How the step size changes over the epochs.
+///
+/// ```
+/// use ordercal::optim::{Adam, Schedule};
+///
+/// assert_eq!(Adam::default().with_schedule(Schedule::Constant).schedule, Schedule::Constant);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum Schedule {

@@ -7,6 +7,18 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 
 /// Why a fit ended. Reaching a limit is not an error.
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::optim::StopReason;
+/// use ordercal::{Dataset, Method, ScoreKind, Scores};
+///
+/// // Every label has the smallest score, so the less sure the better, down to no confidence at all.
+/// let scores = Scores::new(ScoreKind::Logits, array![[2.0_f32, 1.0], [0.0, 1.0]])?;
+/// let fitted = Method::from_key("ts")?.fit(&Dataset::new(scores, &[1, 0])?)?;
+/// assert_eq!(fitted.report.stop, StopReason::LowerBound);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]

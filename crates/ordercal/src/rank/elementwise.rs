@@ -17,7 +17,7 @@ use crate::real::Real;
 ///
 /// The logit of class k is f(x_k + c), where f is increasing and c is the same for all classes of a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Elementwise {
+pub(crate) struct Elementwise {
     /// A lower bound on the slope of f.
     pub min_slope: f64,
     /// An upper bound on the slope of f.

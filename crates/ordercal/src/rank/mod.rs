@@ -8,7 +8,7 @@ pub(crate) mod elementwise;
 mod round;
 mod sort;
 
-pub use elementwise::Elementwise;
+pub(crate) use elementwise::Elementwise;
 pub(crate) use round::{Narrower, OutputBounds, round_in_order};
 pub use round::{Repair, round_logits, round_probs};
 pub use sort::{Sorter, TieBreaker};
@@ -24,14 +24,13 @@ pub fn argmax<'a, T: PartialOrd + 'a>(row: impl IntoIterator<Item = &'a T>) -> u
     largest.map_or(0, |(class, _)| class)
 }
 
-/// S(x)⁻¹: sets `rank[class]` to the position of the class in the sorted row.
-pub fn invert(order: &[u32], rank: &mut [u32]) {
-    for (position, &class) in order.iter().enumerate() {
-        rank[class as usize] = position as u32;
-    }
-}
-
 /// The reverse cumulative sum, in place: Uv for the upper-triangular matrix of ones U.
+///
+/// ```
+/// let mut gaps = [1.0, 2.0, 4.0];
+/// ordercal::rank::reverse_cumsum(&mut gaps);
+/// assert_eq!(gaps, [7.0, 6.0, 4.0]);
+/// ```
 pub fn reverse_cumsum(values: &mut [f64]) {
     let mut sum = 0.0;
     for value in values.iter_mut().rev() {
@@ -41,6 +40,13 @@ pub fn reverse_cumsum(values: &mut [f64]) {
 }
 
 /// Whether every pair of classes compares in `output` as it does in `input`, ties included.
+///
+/// ```
+/// use ordercal::rank::same_ranking;
+///
+/// assert!(same_ranking(&[3, 1, 1], &[0.9, 0.05, 0.05]));
+/// assert!(!same_ranking(&[3, 1, 1], &[0.9, 0.06, 0.04]), "a tie was broken");
+/// ```
 pub fn same_ranking<X: PartialOrd, T: PartialOrd>(input: &[X], output: &[T]) -> bool {
     let classes = input.len();
     classes == output.len()

@@ -5,6 +5,17 @@ use super::sort::Sorter;
 use crate::real::Real;
 
 /// Scratch memory of [`round_logits`] and [`round_probs`]; one serves any number of rows.
+///
+/// ```
+/// use ordercal::rank::{Repair, Sorter, round_logits, same_ranking};
+///
+/// let (mut sorter, mut repair) = (Sorter::new(2), Repair::default());
+/// for row in [[1.0_f32, 2.0], [4.0, 3.0]] {
+///     let mut output = [0.0_f32; 2];
+///     round_logits(&row, sorter.sort(&row), &[0.5, 0.5], &mut repair, &mut output);
+///     assert!(same_ranking(&row, &output));
+/// }
+/// ```
 #[derive(Debug, Default, Clone)]
 pub struct Repair {
     groups: Vec<TiedClasses>,
@@ -105,6 +116,16 @@ pub fn round_logits<X: PartialOrd + Copy + Into<f64>, T: Real>(
 ///
 /// Values below `T`'s smallest normal number may become equal though their inputs are not; they never
 /// change places. The largest probability of a row is far above that, so its argmax is always kept.
+///
+/// ```
+/// use ordercal::rank::{Repair, Sorter, round_probs};
+///
+/// let input = [2.0_f32, 3.0];
+/// let mut output = [0.0_f32; 2];
+/// // Equal in 64 bits already, and apart by one unit in the last place or two afterwards.
+/// round_probs(&input, Sorter::new(2).sort(&input), &[0.5, 0.5], &mut Repair::default(), &mut output);
+/// assert!(output[1] > output[0] && output[1] - output[0] < 1e-6);
+/// ```
 pub fn round_probs<X: PartialOrd + Copy + Into<f64>, T: Real>(
     input: &[X],
     order: &[u32],

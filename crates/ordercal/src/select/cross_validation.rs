@@ -9,6 +9,22 @@ use crate::registry::Method;
 use crate::watch::{FitCounter, Watch};
 
 /// The cross-validated NLL of a method.
+///
+/// ```
+/// # use ndarray::Array2;
+/// # use ordercal::{Dataset, ScoreKind, Scores};
+/// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
+/// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
+/// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
+/// use ordercal::select::{Folds, cross_validated_nll};
+/// use ordercal::{Method, Unwatched};
+///
+/// let score = cross_validated_nll(&Method::from_key("ts")?, &data, &Folds::new(60, 5, 1357)?, &Unwatched)?;
+/// assert_eq!(score.folds.len(), 5);
+/// // Folds of the same size, so the mean of all rows is that of the folds.
+/// assert!((score.folds.iter().sum::<f64>() / 5.0 - score.nll).abs() < 1e-12);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Score {
@@ -19,6 +35,22 @@ pub struct Score {
 }
 
 /// The result of a comparison of candidates by cross validation.
+///
+/// ```
+/// # use ndarray::Array2;
+/// # use ordercal::{Dataset, ScoreKind, Scores};
+/// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
+/// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
+/// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
+/// use ordercal::select::{Folds, choose};
+/// use ordercal::{Method, Unwatched};
+///
+/// let candidates = [Method::from_key("uncalibrated")?, Method::from_key("ts")?];
+/// let choice = choose(&candidates, &data, &Folds::new(60, 5, 1357)?, &Unwatched)?;
+/// assert_eq!(choice.best, 1);
+/// assert!(choice.score().nll < choice.scores[0].nll);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Choice {
@@ -71,6 +103,22 @@ pub fn cross_validated_nll(
 /// # Errors
 /// If there is no candidate, a hyperparameter is out of range, the number of rows differs from that of the folds, or
 /// `watch` cancels the fits.
+///
+/// ```
+/// # use ndarray::Array2;
+/// # use ordercal::{Dataset, ScoreKind, Scores};
+/// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
+/// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
+/// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
+/// use ordercal::select::{Folds, choose};
+/// use ordercal::{Method, Unwatched, Vs};
+///
+/// // `data`: labels that have nothing to do with the scores.
+/// let candidates = [Method::from_key("ts")?, Vs::default().into()];
+/// let choice = choose(&candidates, &data, &Folds::new(60, 5, 1357)?, &Unwatched)?;
+/// assert_eq!(candidates[choice.best].key(), "ts", "the fewer parameters the better");
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 pub fn choose(
     candidates: &[Method],
     data: &Dataset<'_>,

@@ -16,6 +16,13 @@ use crate::registry::Method;
 use crate::watch::{FitCounter, Watch};
 
 /// The effort of a hyperparameter search.
+///
+/// ```
+/// use ordercal::select::Effort;
+///
+/// assert_eq!("paper".parse::<Effort>()?, Effort::Paper);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effort {
@@ -55,10 +62,16 @@ impl fmt::Display for Effort {
 /// The settings of a hyperparameter search and of a fold ensemble.
 ///
 /// ```
+/// use ndarray::Array2;
 /// use ordercal::select::{Effort, Search};
+/// use ordercal::{Dataset, ScoreKind, Scores};
 ///
 /// let search = Search::default().with_effort("quick".parse()?).with_folds(3);
 /// assert_eq!((search.effort, search.folds), (Effort::Quick, Some(3)));
+/// let search = search.with_stratified(true).with_seed(1);
+/// let scores = Scores::new(ScoreKind::Logits, Array2::<f32>::zeros((6, 2)))?;
+/// let folds = search.deal(&Dataset::new(scores, &[0, 0, 0, 1, 1, 1])?)?;
+/// assert_eq!(folds.held_out(0).len(), 2);
 /// # Ok::<(), ordercal::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -136,6 +149,21 @@ impl Search {
 }
 
 /// The result of a search.
+///
+/// ```
+/// # use ndarray::Array2;
+/// # use ordercal::{Dataset, ScoreKind, Scores};
+/// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
+/// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
+/// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
+/// use ordercal::select::{Effort, Search, search};
+/// use ordercal::{Method, Unwatched};
+///
+/// let how = Search::default().with_effort(Effort::Quick).with_folds(3);
+/// let found = search(&Method::from_key("ms-odir")?, &data, &how, &Unwatched)?;
+/// assert_eq!(found.method, found.ranking[0].method);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Found {
@@ -148,6 +176,20 @@ pub struct Found {
 }
 
 /// A candidate with its cross-validated NLL.
+///
+/// ```
+/// # use ndarray::Array2;
+/// # use ordercal::{Dataset, ScoreKind, Scores};
+/// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
+/// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
+/// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
+/// # use ordercal::select::{Effort, Search, search};
+/// # use ordercal::{Method, Unwatched};
+/// let how = Search::default().with_effort(Effort::Quick).with_folds(3);
+/// let ranking = search(&Method::from_key("ms-odir")?, &data, &how, &Unwatched)?.ranking;
+/// assert!(ranking.is_sorted_by(|a, b| a.nll <= b.nll));
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Ranked {

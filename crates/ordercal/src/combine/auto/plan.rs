@@ -8,6 +8,13 @@ use crate::methods::{Calibrator, Estimate};
 
 /// How much work `auto` may do. It is counted in candidates and folds, not in seconds, so that the result is the same
 /// on any machine.
+///
+/// ```
+/// use ordercal::{Auto, AutoEffort};
+///
+/// assert_eq!(Auto::default().effort, AutoEffort::Standard);
+/// assert_eq!(Auto::default().with_effort(AutoEffort::Quick).effort, AutoEffort::Quick);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum AutoEffort {

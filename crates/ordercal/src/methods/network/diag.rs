@@ -38,13 +38,15 @@ use objective::{DiagObjective, SlopeNetwork};
 ///
 /// ```
 /// use ndarray::array;
-/// use ordercal::{Dataset, Diag, Method, ScoreKind, Scores};
+/// use ordercal::{Dataset, Diag, InputKind, Method, ScoreKind, Scores};
 ///
 /// let logits = array![[9.0_f32, 0.0, -1.0], [8.0, 0.0, 1.0], [9.0, 0.0, 2.0], [7.0, 0.0, 0.5]];
 /// let data = Dataset::new(Scores::new(ScoreKind::Logits, logits.view())?, &[0, 0, 1, 0])?;
 /// let fitted = Method::from(Diag::default().with_hidden(&[5])).fit(&data)?;
 /// assert!(fitted.report.nll_after < fitted.report.nll_before);
 /// assert!(fitted.model.function(2.0) > fitted.model.function(1.0));
+/// let like_the_paper = Diag::default().with_input(InputKind::Raw).with_smoothness(0.0).with_lambda(1e-3).with_seed(1);
+/// assert_eq!((like_the_paper.input, like_the_paper.smoothness), (InputKind::Raw, 0.0));
 /// # Ok::<(), ordercal::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

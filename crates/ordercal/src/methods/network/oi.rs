@@ -9,6 +9,13 @@ use crate::nn::input::InputKind;
 use crate::optim::Adam;
 
 /// The [family](crate::methods::Family) of [`Oi`].
+///
+/// ```
+/// use ordercal::Oi;
+/// use ordercal::methods::{Network, OrderInvariant};
+///
+/// assert_eq!(Network::<OrderInvariant>::default(), Oi::default());
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct OrderInvariant;
 

@@ -9,6 +9,13 @@ use crate::nn::input::InputKind;
 use crate::optim::Adam;
 
 /// The [family](crate::methods::Family) of [`Op`].
+///
+/// ```
+/// use ordercal::Op;
+/// use ordercal::methods::{Network, OrderPreserving};
+///
+/// assert_eq!(Network::<OrderPreserving>::default(), Op::default());
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct OrderPreserving;
 

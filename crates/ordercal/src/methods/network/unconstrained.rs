@@ -9,6 +9,13 @@ use crate::nn::input::InputKind;
 use crate::optim::Adam;
 
 /// The [family](crate::methods::Family) of [`Unconstrained`].
+///
+/// ```
+/// use ordercal::Unconstrained;
+/// use ordercal::methods::{Network, NoConstraint};
+///
+/// assert_eq!(Network::<NoConstraint>::default(), Unconstrained::default());
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NoConstraint;
 

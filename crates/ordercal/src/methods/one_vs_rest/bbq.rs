@@ -32,6 +32,8 @@ use crate::watch::Watch;
 /// let data = Dataset::new(Scores::new(ScoreKind::Probs, probs.view())?, &[0, 1, 0, 1])?;
 /// let fitted = Method::from(Bbq::default()).fit(&data)?;
 /// assert!(fitted.report.nll_after < fitted.report.nll_before);
+/// let method = Bbq::default().with_prior(2.0).with_smoothing(0.5);
+/// assert_eq!((method.prior, method.smoothing), (2.0, 0.5));
 /// # Ok::<(), ordercal::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

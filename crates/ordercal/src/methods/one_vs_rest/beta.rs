@@ -23,12 +23,15 @@ use crate::watch::Watch;
 ///
 /// ```
 /// use ndarray::array;
+/// use ordercal::methods::Targets;
 /// use ordercal::{Beta, Dataset, Method, ScoreKind, Scores};
 ///
 /// let probs = array![[0.9_f32, 0.1], [0.8, 0.2], [0.3, 0.7], [0.1, 0.9], [0.6, 0.4]];
 /// let data = Dataset::new(Scores::new(ScoreKind::Probs, probs.view())?, &[0, 1, 0, 1, 0])?;
 /// let fitted = Method::from(Beta::default()).fit(&data)?;
 /// assert!(fitted.report.nll_after < fitted.report.nll_before);
+/// let method = Beta::default().with_targets(Targets::Platt).with_smoothing(0.5);
+/// assert_eq!((method.targets, method.smoothing), (Targets::Platt, 0.5));
 /// # Ok::<(), ordercal::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -45,6 +45,14 @@ pub struct Histogram {
 }
 
 /// The placement of the bins of a histogram.
+///
+/// ```
+/// use ordercal::Histogram;
+/// use ordercal::methods::BinLayout;
+///
+/// let method = Histogram::default().with_layout(BinLayout::EqualWidth);
+/// assert_eq!(method.layout, BinLayout::EqualWidth);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum BinLayout {

@@ -24,6 +24,7 @@ use crate::watch::Watch;
 ///
 /// ```
 /// use ndarray::array;
+/// use ordercal::methods::BlockLines;
 /// use ordercal::{Dataset, Isotonic, Method, Model, ScoreKind, Scores};
 ///
 /// let probs = array![[0.9_f64, 0.1], [0.7, 0.3], [0.5, 0.5], [0.2, 0.8]];
@@ -32,6 +33,8 @@ use crate::watch::Watch;
 /// let Model::Curves(model) = fitted.model else { unreachable!() };
 /// // The second and third row violate the order and are pooled: both get their mean.
 /// assert_eq!(model.curve(0, 0.4), 0.5);
+/// let method = Isotonic::default().with_lines(BlockLines::Centres).with_smoothing(0.5);
+/// assert_eq!((method.lines, method.smoothing), (BlockLines::Centres, 0.5));
 /// # Ok::<(), ordercal::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -45,6 +48,14 @@ pub struct Isotonic {
 }
 
 /// The end points of the lines between the blocks of an isotonic regression.
+///
+/// ```
+/// use ordercal::Isotonic;
+/// use ordercal::methods::BlockLines;
+///
+/// let method = Isotonic::default().with_lines(BlockLines::Centres);
+/// assert_eq!(method.lines, BlockLines::Centres);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum BlockLines {

@@ -22,12 +22,15 @@ use crate::watch::Watch;
 ///
 /// ```
 /// use ndarray::array;
+/// use ordercal::methods::Targets;
 /// use ordercal::{Dataset, Method, Platt, ScoreKind, Scores};
 ///
 /// let logits = array![[3.0_f32, 0.0], [2.0, 0.0], [0.0, 1.0], [0.0, 4.0], [1.0, 0.0]];
 /// let data = Dataset::new(Scores::new(ScoreKind::Logits, logits.view())?, &[0, 1, 0, 1, 0])?;
 /// let fitted = Method::from(Platt::default()).fit(&data)?;
 /// assert!(fitted.report.nll_after < fitted.report.nll_before);
+/// let method = Platt::default().with_targets(Targets::Labels).with_smoothing(0.5);
+/// assert_eq!((method.targets, method.smoothing), (Targets::Labels, 0.5));
 /// # Ok::<(), ordercal::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

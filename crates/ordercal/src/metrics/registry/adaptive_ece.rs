@@ -12,7 +12,7 @@ pub(super) const DEFINITION: Definition = Definition {
     brief: "How far confidence is from accuracy: the mean gap between the two over bins of equally many rows.",
     formula: "Σ_B |B|/N · |acc(B) − conf(B)| over 15 bins of equally many rows",
     range: "0 to 1",
-    caveat: "Chance makes it larger, the more so the fewer rows there are, and within a bin, too high and too low cancel.",
+    caveat: "Chance makes it larger, the more so the fewer rows there are, and within a bin, confidences that are too high and too low cancel.",
     equals: "uncertainty-calibration's get_ece_em",
     best: Best::Lowest,
     compute: Compute::TopLabel(value),

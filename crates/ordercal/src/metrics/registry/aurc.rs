@@ -12,7 +12,7 @@ pub(super) const DEFINITION: Definition = Definition {
     brief: "How often a classifier errs that answers only if it is confident enough: the area under the risk–coverage curve, the mean error rate over all thresholds of the confidence.",
     formula: "(1/N) Σᵢ (share of wrong ones among the rows with conf ≥ confᵢ)",
     range: "0 to 1",
-    caveat: "It mixes the accuracy with the order of the confidences (eaurc subtracts the former), and is blind to calibration.",
+    caveat: "It reads only the order of the confidences, so it is blind to calibration, and it mixes that order with the accuracy, whose part eaurc subtracts.",
     equals: "its definition by Geifman et al. (2019) where no confidences are tied",
     best: Best::Lowest,
     compute: Compute::TopLabel(|rows, _| mean_risk(&by_descending_confidence(rows))),

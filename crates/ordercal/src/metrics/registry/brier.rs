@@ -11,7 +11,7 @@ pub(super) const DEFINITION: Definition = Definition {
     brief: "How far the probabilities are from the outcome: the squared difference from 1 for the label and 0 for the others, averaged over rows and classes.",
     formula: "(1/NK) Σᵢ Σⱼ (pᵢⱼ − 1{yᵢ = j})²",
     range: "0 to 2/K",
-    caveat: "It shrinks as the number of classes grows, so values of different classifiers' tasks cannot be compared; brier_sum has the usual scale.",
+    caveat: "It mixes calibration with accuracy, and it shrinks as the number of classes grows, so that values for different numbers of classes cannot be compared; brier_sum has the usual scale.",
     equals: "scikit-learn's brier_score_loss with scale_by_half=False, divided by K",
     best: Best::Lowest,
     compute: Compute::Rows(|rows, _| rows.mean(|stat| stat.brier) / rows.classes as f64),

@@ -10,9 +10,9 @@ pub(super) const DEFINITION: Definition = Definition {
     key: "cox_intercept",
     name: "Cox intercept",
     brief: "Whether probabilities are too low or too high at even odds: the intercept of the logistic regression that gives cox_slope, above 0 if they are too low.",
-    formula: "a of the most likely logit P(it happens) = a + b · ln(p / (1 − p))",
+    formula: "a of the logistic regression ln(P/(1 − P)) = a + b · ln(p/(1 − p)), where P is the true probability of an outcome that was given p",
     range: "any number; 0 if calibrated",
-    caveat: "It is the intercept beside the fitted slope, not the one for a slope of 1 (calibration in the large); of more than two classes it is about the predicted one, of two about the second.",
+    caveat: "It is fitted together with the slope, so it is not the intercept for a slope of 1 (calibration in the large); the outcome is that the prediction is right, or with two classes that the label is the second.",
     equals: "an unpenalised logistic regression on the log-odds, as of scikit-learn's LogisticRegression(C=inf)",
     best: Best::Value(0.0),
     compute: Compute::Rows(|rows, _| {

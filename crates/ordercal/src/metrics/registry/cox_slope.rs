@@ -10,9 +10,9 @@ pub(super) const DEFINITION: Definition = Definition {
     key: "cox_slope",
     name: "Cox slope",
     brief: "Whether probabilities are too extreme: the slope of a logistic regression of the outcome on the log-odds of its probability, below 1 if they are too extreme and above 1 if they are too cautious.",
-    formula: "b of the most likely logit P(it happens) = a + b · ln(p / (1 − p))",
+    formula: "b of the logistic regression ln(P/(1 − P)) = a + b · ln(p/(1 − p)), where P is the true probability of an outcome that was given p",
     range: "any number; 1 if calibrated",
-    caveat: "Of more than two classes it is about the predicted one, of two about the second; a single confident error moves it; undefined (NaN) if the outcomes are all the same or are separated by the probability.",
+    caveat: "The outcome is that the prediction is right, or with two classes that the label is the second; a single confident error can change it much; undefined (NaN) if all outcomes are the same or a threshold of the probability separates them.",
     equals: "an unpenalised logistic regression on the log-odds, as of scikit-learn's LogisticRegression(C=inf)",
     best: Best::Value(1.0),
     compute: Compute::Rows(|rows, _| {

@@ -12,7 +12,7 @@ pub(super) const DEFINITION: Definition = Definition {
     brief: "What the order of the confidences costs: aurc minus what it would be if every right prediction were more confident than every wrong one.",
     formula: "aurc − (r + (1 − r) ln(1 − r)), where r is the error rate",
     range: "0 to 1",
-    caveat: "It is blind to calibration, and its scale depends on the error rate.",
+    caveat: "It reads only the order of the confidences, so it is blind to calibration, and its scale depends on the error rate.",
     equals: "its definition by Geifman et al. (2019) where no confidences are tied",
     best: Best::Lowest,
     compute: Compute::TopLabel(|rows, _| excess(&by_descending_confidence(rows))),

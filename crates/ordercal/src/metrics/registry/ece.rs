@@ -12,7 +12,7 @@ pub(super) const DEFINITION: Definition = Definition {
     brief: "Expected calibration error, how far confidence is from accuracy: the mean gap between the two over bins of equal width, weighted by the bins' rows.",
     formula: "Σ_B |B|/N · |acc(B) − conf(B)| over 15 bins (lo, hi] of equal width",
     range: "0 to 1",
-    caveat: "Chance makes it larger, the more so the fewer rows there are; within a bin, too high and too low cancel; and confidences that all equal the accuracy get 0 although they say nothing.",
+    caveat: "Chance makes it larger, the more so the fewer rows there are; within a bin, confidences that are too high and too low cancel; and it is 0 if every confidence is the overall accuracy, which says nothing about single rows.",
     equals: "netcal's ECE and torchmetrics' MulticlassCalibrationError where no confidence lies on an edge of a bin",
     best: Best::Lowest,
     compute: Compute::Bins(|bins, options| norm_of_gaps(bins, options.norm)),

@@ -9,7 +9,7 @@ use crate::metrics::{MetricOptions, Predictions};
 pub(super) const DEFINITION: Definition = Definition {
     key: "ece_positive",
     name: "ECE (positive)",
-    brief: "Two classes only, how far the probability of the second (positive) class is from its frequency: the mean gap between the two over bins of equal width.",
+    brief: "For two classes only, how far the probability of the second (positive) class is from its frequency: the mean gap between the two over bins of equal width.",
     formula: "Σ_B |B|/N · |share of positives in B − mean p in B| over 15 bins (lo, hi] of equal width",
     range: "0 to 1",
     caveat: "It is not ece, which looks at the predicted class of every row; with few positives nearly all rows are in the first bin.",

@@ -12,7 +12,7 @@ pub(super) const DEFINITION: Definition = Definition {
     brief: "Kolmogorov–Smirnov calibration error, without bins: the largest cumulative difference between confidence and accuracy, in order of confidence.",
     formula: "max_c |(1/N) Σ_{conf ≤ c} (conf − hit)|",
     range: "0 to 1",
-    caveat: "Gaps of opposite signs cancel as the sum passes over them, and chance makes it larger.",
+    caveat: "Where some confidences are too high and others too low, the two cancel in the sum; and chance makes it larger, the more so the fewer rows there are.",
     equals: "its definition by Gupta et al. (2021), written in numpy",
     best: Best::Lowest,
     compute: Compute::TopLabel(|rows, _| largest_cumulative_gap(rows)),

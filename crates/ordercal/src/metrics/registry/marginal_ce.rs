@@ -11,7 +11,7 @@ pub(super) const DEFINITION: Definition = Definition {
     key: "marginal_ce",
     name: "Marginal CE",
     brief: "How far every class's probability is from that class's frequency: the root-mean-square gap over bins of equally many rows and over the classes, minus what sampling noise adds to it.",
-    formula: "√((1/K) Σⱼ max(0, Σ_B |B|/N · (gapⱼ² − variance))) over 15 bins of equally many rows",
+    formula: "√((1/K) Σⱼ max(0, Σ_B |B|/N · ((q − f)² − f(1 − f)/(|B| − 1)))) over 15 bins of equally many rows, with the mean probability q and the frequency f of class j in B",
     range: "0 to 1",
     caveat: "With many classes most rows have probabilities near 0 for a class, so it is small whatever the predicted class's error is.",
     equals: "uncertainty-calibration's lower_bound_scaling_ce",

@@ -12,7 +12,7 @@ pub(super) const DEFINITION: Definition = Definition {
     brief: "Maximum calibration error: the largest gap between confidence and accuracy in any bin of equal width.",
     formula: "max_B |acc(B) − conf(B)| over 15 bins (lo, hi] of equal width",
     range: "0 to 1",
-    caveat: "A single row alone in its bin can decide it.",
+    caveat: "A single row that is alone in its bin can decide it, so it is large by chance where rows are few.",
     equals: "netcal's MCE and torchmetrics' MulticlassCalibrationError with norm='max' where no confidence lies on an edge of a bin",
     best: Best::Lowest,
     compute: Compute::Bins(|bins, _| largest_gap(bins)),
@@ -22,7 +22,7 @@ pub(super) const DEFINITION: Definition = Definition {
 /// The maximum calibration error (Naeini et al. 2015): the largest |acc(B) − conf(B)| among the bins of
 /// [`ece`](fn@super::ece).
 ///
-/// A single row alone in its bin can decide it. Equal to netcal's `MCE` and torchmetrics'
+/// A single row that is alone in its bin can decide it. Equal to netcal's `MCE` and torchmetrics'
 /// `MulticlassCalibrationError` with the norm `max`, wherever no confidence lies exactly on an edge.
 ///
 /// ```

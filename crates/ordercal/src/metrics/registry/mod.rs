@@ -54,6 +54,13 @@ macro_rules! metrics {
         /// assert_eq!(metric, Metric::AdaptiveEce);
         /// assert_eq!(metric.to_string(), "adaptive_ece");
         /// assert_eq!(metric.name(), "Adaptive ECE");
+        /// assert_eq!(metric.key(), "adaptive_ece");
+        /// // What `ordercal metrics adaptive_ece` prints.
+        /// let texts = [metric.brief(), metric.formula(), metric.range(), metric.caveat(), metric.equals()];
+        /// assert!(texts.iter().all(|text| !text.is_empty()));
+        /// assert!(!metric.higher_is_better() && metric.is_top_label() && !metric.is_exactly_mergeable());
+        /// assert!(Metric::for_classes(2).contains(&Metric::EcePositive));
+        /// assert!(Metric::EcePositive.check_classes(10).is_err());
         /// assert!("ecce".parse::<Metric>().is_err());
         /// # Ok::<(), ordercal::Error>(())
         /// ```

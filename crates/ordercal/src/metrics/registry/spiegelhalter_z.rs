@@ -12,7 +12,7 @@ pub(super) const DEFINITION: Definition = Definition {
     brief: "Whether confidences are further from the outcomes than chance explains: the Brier score of the confidence minus its expectation, in standard deviations.",
     formula: "Σ (hit − c)(1 − 2c) / √(Σ (1 − 2c)² c(1 − c)) with the confidence c",
     range: "any number; within ±1.96 for 95 % of calibrated classifiers, positive if overconfident",
-    caveat: "It is a test and no size of an error: it grows with the number of rows; errors of opposite signs cancel; undefined (NaN) if every confidence is 1.",
+    caveat: "It tests whether there is an error and does not measure how large it is: the same error gives a larger value on more rows; errors of opposite signs cancel; undefined (NaN) if every confidence is 1.",
     equals: "its definition by Spiegelhalter (1986), which for two classes is the same for the predicted and the positive class",
     best: Best::Value(0.0),
     compute: Compute::Rows(|rows, _| statistic(rows)),

@@ -11,7 +11,7 @@ pub(super) const DEFINITION: Definition = Definition {
     brief: "How often the label is near the top: the share of rows whose label is among the 5 most probable classes.",
     formula: "(1/N) Σᵢ 1{yᵢ is among the 5 largest of pᵢ}",
     range: "0 to 1",
-    caveat: "With 5 classes or fewer it is always 1.",
+    caveat: "It says nothing about the probabilities, and with 5 classes or fewer it is always 1.",
     equals: "scikit-learn's top_k_accuracy_score where no probabilities are tied",
     best: Best::Highest,
     compute: Compute::Rows(|rows, options| rows.top_k(options.top_k)),

@@ -17,6 +17,17 @@ use crate::metrics::registry::spiegelhalter_z;
 use crate::metrics::smooth::{self, ResidualGrid};
 
 /// The value of a metric, and how far it can be from the one that all rows together would give.
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::metrics::{Metric, MetricOptions, MetricState, Predictions};
+///
+/// let mut state = MetricState::new(2, MetricOptions::default())?;
+/// state.update(&Predictions::from_probs(array![[0.7_f64, 0.3]].view(), &[0])?)?;
+/// let nll = state.finalize()?[&Metric::Nll];
+/// assert!((nll.value + 0.7_f64.ln()).abs() < 1e-9 && nll.error_bound == 0.0);
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Estimate {

@@ -71,6 +71,8 @@ const PARALLEL_CELLS: usize = 1 << 16;
 /// let mut other = MetricState::from_bytes(&state.to_bytes())?;
 /// other.merge(&state)?;
 /// assert_eq!(other.rows(), 6);
+/// assert_eq!((other.classes(), other.options().bins), (3, 15));
+/// assert!((other.mean_confidence()? - 1.6 / 3.0).abs() < 1e-9);
 /// assert!((other.finalize()?[&Metric::Accuracy].value - 2.0 / 3.0).abs() < 1e-15);
 /// # Ok::<(), ordercal::Error>(())
 /// ```
