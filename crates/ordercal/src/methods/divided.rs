@@ -24,6 +24,25 @@ use crate::nn::input::InputKind;
 use crate::optim::scalar::Local;
 
 /// A question about rows. It is plain data, and travels as JSON.
+///
+/// ```
+/// use ndarray::array;
+/// use ordercal::methods::divided::{Answer, DividedRows, Question};
+/// use ordercal::{Dataset, ScoreKind, Scores};
+///
+/// let scores = Scores::new(ScoreKind::Logits, array![[1.0_f32, 0.0], [0.0, 2.0]])?;
+/// let data = Dataset::new(scores, &[0, 1])?;
+/// let ask = |question: &Question| {
+///     // As it would arrive elsewhere.
+///     let json = serde_json::to_string(question).expect("plain data");
+///     let question: Question = serde_json::from_str(&json).expect("the same");
+///     let mut sum = Answer::default();
+///     question.add(&mut sum, question.answer(&data, 0, 0)?);
+///     Ok(vec![(0, sum)])
+/// };
+/// assert!(DividedRows::new(&ask).is_ok());
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Question {
     /// The share of the uniform distribution that is mixed into the rows first, if any.
@@ -73,6 +92,15 @@ enum Statistic {
 }
 
 /// The answer for some rows of a part: add up those of all parts.
+///
+/// ```
+/// use ordercal::methods::divided::Answer;
+///
+/// let bytes = [1.5_f64, -2.0].map(f64::to_le_bytes).concat();
+/// assert_eq!(Answer::from_bytes(&bytes)?.to_bytes(), bytes);
+/// assert!(Answer::from_bytes(&bytes[1..]).is_err());
+/// # Ok::<(), ordercal::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Answer {
     numbers: Vec<f64>,
