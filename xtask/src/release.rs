@@ -34,7 +34,7 @@ pub fn dry_run() -> Result<()> {
     let tool = install_tool(&work, &version)?;
     let said = output(Command::new(&tool).arg("--version"))?;
     ensure!(
-        said.trim().ends_with(&version),
+        said.split_whitespace().nth(1) == Some(version.as_str()),
         "the tool says {said}, not {version}"
     );
     let demo = work.join("demo");
