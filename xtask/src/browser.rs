@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use crate::debian;
 use crate::run::{cargo, step};
 
 /// What the browser is called, and the Debian package that has it.
@@ -217,27 +218,8 @@ fn browser() -> Result<Option<&'static str>> {
     if let Some(name) = present() {
         return Ok(Some(name));
     }
-    let id = Command::new("id").arg("-u").output();
-    let root = id.is_ok_and(|o| String::from_utf8_lossy(&o.stdout).trim() == "0");
-    let apt = Command::new("apt-get").arg("--version").output().is_ok();
-    if !(root && apt) {
+    if !debian::install(PACKAGE)? {
         return Ok(None);
-    }
-    println!("== browser: apt-get install {PACKAGE}");
-    let install = || {
-        Command::new("apt-get")
-            .args(["install", "--yes", "--no-install-recommends", PACKAGE])
-            .stdout(std::process::Stdio::null())
-            .status()
-    };
-    // A new machine may not know its packages yet.
-    if !install().is_ok_and(|s| s.success()) {
-        Command::new("apt-get")
-            .arg("update")
-            .stdout(std::process::Stdio::null())
-            .status()
-            .context("cannot run apt-get update")?;
-        install().context("cannot run apt-get install")?;
     }
     Ok(present())
 }

@@ -7,8 +7,8 @@ use anyhow::{Result, bail};
 use crate::run::cargo;
 
 /// What is run, each with what to call it. All of it in the development profile: a second one would compile
-/// everything a second time. For the same reason steps that share artefacts choose the same packages, whose
-/// features cargo unites.
+/// everything a second time. For the same reason steps choose all packages, even where they need one: cargo unites the
+/// features that the chosen packages ask of a dependency, and compiles it again where another choice gives others.
 const STEPS: [(&str, &str); 16] = [
     ("format", "xtask format"),
     ("dependencies", "xtask dependencies"),
@@ -30,26 +30,18 @@ const STEPS: [(&str, &str); 16] = [
     ("examples in the docs", "xtask doc-coverage"),
     // Before the build, which puts the real programs back where this step has put its own.
     ("worked example", "xtask worked-example"),
-    (
-        "build",
-        "test --workspace --exclude ordercal-python --no-run",
-    ),
-    ("example", "run --package ordercal --example calibrate"),
-    (
-        "doc tests",
-        "test --workspace --exclude ordercal-python --doc --no-fail-fast",
-    ),
-    (
-        "benchmarks, each once",
-        "test --package ordercal --bench kernels",
-    ),
+    ("build", "test --workspace --no-run"),
+    // Built by the step before.
+    ("example", "xtask example"),
+    ("doc tests", "test --workspace --doc --no-fail-fast"),
+    ("instructions", "xtask instructions --built"),
     ("browser", "xtask browser --built"),
     ("python", "xtask python"),
     ("guide", "xtask docs --built"),
     // Last, so that the output ends with the counts.
     (
         "tests",
-        "test --workspace --exclude ordercal-python --lib --bins --tests --no-fail-fast",
+        "test --workspace --lib --bins --tests --no-fail-fast",
     ),
 ];
 

@@ -5,13 +5,16 @@
 //! error of the compiler already.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::package;
-use crate::run::{cargo, step};
+use crate::run::{cargo, output, step};
 
 /// The libraries, each with the fewest items and methods, in per cent, that an example shows: what was reached once is
 /// kept.
@@ -22,18 +25,43 @@ const CRATES: [(&str, f64, f64); 4] = [
     ("ordercal-report", 2.0, 0.0),
 ];
 
+/// The environment variable that makes this program a wrapper of the rustdoc that it names.
+pub const REAL_RUSTDOC: &str = "ORDERCAL_RUSTDOC";
+
+/// Runs rustdoc with its unstable options. With `RUSTC_BOOTSTRAP` in the environment of cargo itself, every build script
+/// that looks at it would run again, and all that depends on it would be compiled again.
+pub fn as_rustdoc(program: OsString) -> Result<()> {
+    let mut command = Command::new(program);
+    command.args(std::env::args_os().skip(1));
+    step(command.env("RUSTC_BOOTSTRAP", "1"))
+}
+
+/// The rustdoc of this toolchain.
+fn sibling_rustdoc() -> Result<PathBuf> {
+    let root = output(Command::new("rustc").args(["--print", "sysroot"]))?;
+    let name = format!("bin/rustdoc{}", std::env::consts::EXE_SUFFIX);
+    Ok(PathBuf::from(root.trim()).join(name))
+}
+
 /// Prints the counts of every crate, and names what is missing where they are too low. A type, a trait or a function has
 /// an example of its own; a method is shown in its own or in that of its type.
 pub fn run() -> Result<()> {
+    // The packages and features of the step "docs", whose compiled dependencies serve here, too.
+    step(
+        cargo(&[
+            "doc",
+            "--quiet",
+            "--workspace",
+            "--all-features",
+            "--no-deps",
+        ])
+        .env("RUSTDOCFLAGS", "-Z unstable-options --output-format json")
+        .env("RUSTDOC", std::env::current_exe()?)
+        .env(REAL_RUSTDOC, sibling_rustdoc()?),
+    )?;
     println!("crate             items with an example   methods in an example");
     let mut complaints = Vec::new();
     for (name, least_items, least_methods) in CRATES {
-        let json = "-Z unstable-options --output-format json";
-        step(
-            cargo(&["rustdoc", "--quiet", "--package", name, "--lib", "--"])
-                .args(json.split(' '))
-                .env("RUSTC_BOOTSTRAP", "1"),
-        )?;
         let file = package::target()?.join(format!("doc/{}.json", name.replace('-', "_")));
         let text = fs::read_to_string(&file).with_context(|| format!("{}", file.display()))?;
         let found = PublicItems::of(&serde_json::from_str(&text).context("rustdoc's JSON")?);

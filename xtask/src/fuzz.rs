@@ -96,7 +96,7 @@ pub fn run(minutes: &str, only: &[&str]) -> Result<()> {
         .collect();
     bail!(
         "these inputs crashed; to replay one, put it into the corpus of its target ({}) and run \
-         cargo test -p ordercal-io --test fuzz_corpus\n{}",
+         cargo test -p ordercal-io --test it fuzz_corpus\n{}",
         fuzzer.committed.display(),
         shown.join("\n")
     )

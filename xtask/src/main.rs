@@ -4,12 +4,14 @@
 
 mod browser;
 mod check;
+mod debian;
 mod demo_data;
 mod dependencies;
 mod doc_coverage;
 mod docs;
 mod format;
 mod fuzz;
+mod instructions;
 mod package;
 mod picture;
 mod python;
@@ -44,6 +46,9 @@ cargo xtask COMMAND
   doc-coverage        of that only how many public items and methods of the libraries have an example
   deny                cargo-deny with deny.toml: licences, bans, sources and, online, advisories; installs it
                       below target/ (minutes)
+  example             of that only the example of the library, as it was built last
+  instructions [--built] [--fix]
+                      of that only the instructions of the hottest loops, counted by valgrind; --fix writes them down
   worked-example      of that only the calibrator that CONTRIBUTING.md adds, in a copy of the sources
   fuzz --minutes N [TARGET…]
                       libFuzzer on the targets of crates/ordercal-io/fuzz, all of them unless some are named
@@ -59,6 +64,9 @@ What measures (quality, bench, scaling, speed, hammer) is under `cargo measure`.
 const DEMO: &str = "crates/ordercal-cli/demo";
 
 fn main() -> Result<()> {
+    if let Some(program) = std::env::var_os(doc_coverage::REAL_RUSTDOC) {
+        return doc_coverage::as_rustdoc(program);
+    }
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args[..] {
@@ -77,6 +85,10 @@ fn main() -> Result<()> {
         ["docs", "--fix"] => docs::run(false, true),
         ["docs", "--built"] => docs::run(true, false),
         ["docs", "--built", "--fix"] => docs::run(true, true),
+        ["instructions"] => instructions::run(false, false),
+        ["instructions", "--fix"] => instructions::run(false, true),
+        ["instructions", "--built"] => instructions::run(true, false),
+        ["example"] => run::example(),
         ["python"] => python::run(),
         ["torch"] => python::torch(),
         ["spark"] => python::spark(),

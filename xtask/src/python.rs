@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
+use crate::debian;
 use crate::run::step;
 
 /// Builds the wheel below `target/`, installs it there and runs its tests.
@@ -70,8 +71,11 @@ fn java() -> Result<()> {
         return Ok(());
     }
     let package = "openjdk-17-jre-headless";
-    step(Command::new("apt-get").args(["install", "--yes", "--no-install-recommends", package]))
-        .with_context(|| format!("Spark needs Java: install the package {package}"))
+    ensure!(
+        debian::install(package)?,
+        "Spark needs Java: install the package {package}"
+    );
+    Ok(())
 }
 
 /// The Python with the packages of the tests, in which the wheel was installed last.

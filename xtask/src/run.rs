@@ -23,6 +23,13 @@ pub fn step(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+/// Runs the library's example `calibrate`, as it was built last.
+pub fn example() -> Result<()> {
+    // Cargo puts examples into a folder beside this program.
+    let program = std::env::current_exe()?.with_file_name("examples/calibrate");
+    step(&mut Command::new(program))
+}
+
 /// Runs a command that has to succeed, for what it writes to standard output.
 pub fn output(command: &mut Command) -> Result<String> {
     let shown = format!("{command:?}");

@@ -5,9 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::root;
+use crate::run::output;
 
 /// Where the new file and the new line go.
 const FILE: &str = "crates/ordercal/src/methods/scaling/prior_shift.rs";
@@ -37,9 +38,16 @@ pub fn run() -> Result<()> {
     let demo = copy.join(crate::DEMO).join("letters.npz");
     let (calib, test) = (suffixed(&demo, "#calib"), suffixed(&demo, "#test"));
     let (model, ordered) = (path(&out, "m.safetensors"), path(&out, "o.safetensors"));
+    // All packages that the tests build, although one is needed: their dependencies have the same features then, and are
+    // compiled once.
+    let same = ["--quiet", "--workspace"];
+    let program = [&["build"], &same[..], &["--bin", "ordercal"]].concat();
+    run_in(&copy, cargo(&program))?;
+    let program = std::env::current_exe()?.with_file_name("ordercal");
     let tool = |arguments: &[&str]| -> Result<String> {
-        let program = ["run", "--quiet", "--package", "ordercal-cli", "--"];
-        cargo(&copy, &[&program[..], arguments].concat())
+        let mut command = Command::new(&program);
+        command.args(arguments);
+        run_in(&copy, command)
     };
     let help = tool(&["fit", "--help"])?;
     ensure!(
@@ -63,15 +71,8 @@ pub fn run() -> Result<()> {
     let methods = "uncalibrated,prior-shift,prior-shift+order";
     let table = tool(&["compare", path_text(&demo), "--methods", methods, "--json"])?;
     ensure!(table.contains("\"prior-shift\""), "compare:\n{table}");
-    let tests = [
-        "test",
-        "--quiet",
-        "--package",
-        "ordercal-testkit",
-        "--test",
-        "one_method",
-    ];
-    cargo(&copy, &tests)?;
+    let tests = [&["test"], &same[..], &["--test", "one_method"]].concat();
+    run_in(&copy, cargo(&tests))?;
     println!("one file and one line: every part knows the new method");
     Ok(())
 }
@@ -98,21 +99,20 @@ const COPIED: [&str; 6] = [
     "ordercal-testkit",
 ];
 
-/// Runs cargo in the copy; compiled dependencies are shared with the real workspace.
-fn cargo(copy: &Path, arguments: &[&str]) -> Result<String> {
-    let output = Command::new(env!("CARGO"))
+/// Cargo for the copy; compiled dependencies are shared with the real workspace.
+fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    command
         .args(COPIED.map(|name| format!("--config=profile.dev.package.{name}.opt-level=0")))
         .args(arguments)
-        .current_dir(copy)
         .env("CARGO_TARGET_DIR", root().join("target"))
-        .env("ORDERCAL_METHOD", "prior-shift")
-        .output()
-        .context("cannot run cargo")?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("cargo {} failed:\n{said}", arguments.join(" "));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        .env("ORDERCAL_METHOD", "prior-shift");
+    command
+}
+
+/// Runs a command in the copy, for what it writes to standard output.
+fn run_in(copy: &Path, mut command: Command) -> Result<String> {
+    output(command.current_dir(copy))
 }
 
 /// Copies what is newer, so that a second run compiles little.

@@ -7,6 +7,7 @@ mod bundles;
 mod groups;
 mod hammer;
 mod harm;
+mod kernels;
 mod method;
 mod monitor;
 mod quality;
@@ -46,6 +47,8 @@ enum Command {
     Scaling(scaling::Args),
     /// Time single fits to generated data and measure their memory
     Speed(speed::Args),
+    /// Time the hottest loops, each by itself
+    Kernels(kernels::Args),
     /// Check the order promise on hostile rows
     Hammer(hammer::Args),
 }
@@ -60,6 +63,7 @@ fn main() -> Result<()> {
         Command::Monitor(args) => monitor::run(&args),
         Command::Scaling(args) => scaling::run(&args),
         Command::Speed(args) => speed::run(&args),
+        Command::Kernels(args) => kernels::run(&args),
         Command::Hammer(args) => hammer::run(&args),
     }
 }

@@ -1,8 +1,6 @@
 //! The same data in every format gives the same dataset, bit for bit.
 
-mod common;
-
-use common::{Expected, fixture};
+use crate::common::{Expected, fixture};
 use ordercal::ScoreKind;
 use ordercal_io::{
     DataRef, Error, LabelNeed, LoadedData, ReadOptions, RowReader, inspect, load, load_pair,

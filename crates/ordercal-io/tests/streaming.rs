@@ -1,10 +1,8 @@
 //! Chunks hold the same as the whole; what is written can be read back; memory does not grow with the rows.
 
-mod common;
-
 use std::path::Path;
 
-use common::{Expected, check_message, fixture};
+use crate::common::{Expected, check_message, fixture};
 use ndarray::{Array2, s};
 use ordercal::ScoreKind;
 use ordercal_io::{

@@ -1,11 +1,9 @@
 //! Data as people have it: chosen columns, other names, missing headers, one column for two classes.
 
-mod common;
-
 use std::io::Write;
 use std::path::PathBuf;
 
-use common::{Expected, fixture};
+use crate::common::{Expected, fixture};
 use ndarray::array;
 use ordercal::ScoreKind;
 use ordercal_io::{

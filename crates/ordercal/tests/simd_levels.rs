@@ -20,7 +20,7 @@ const COMBINED: [&str; 2] = ["auto", "auto-free"];
 
 fn run_at(level: &str, results: &Path) -> String {
     let status = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "all_levels_give_the_same_bytes"])
+        .args(["--exact", "simd_levels::all_levels_give_the_same_bytes"])
         .env("ORDERCAL_SIMD", level)
         .env(RESULTS, results)
         .output()
@@ -58,7 +58,7 @@ fn an_unknown_level_is_refused() {
         return refuse_scores();
     }
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "an_unknown_level_is_refused"])
+        .args(["--exact", "simd_levels::an_unknown_level_is_refused"])
         .env("ORDERCAL_SIMD", UNKNOWN)
         .output()
         .unwrap();

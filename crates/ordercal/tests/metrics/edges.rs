@@ -4,7 +4,7 @@ use ndarray::{Array2, array};
 use ordercal::metrics::{self, Metric, MetricOptions, MetricState, Predictions};
 use ordercal::{Dataset, ScoreKind, Scores};
 
-use crate::{assert_close, dataset, overconfident};
+use super::{assert_close, dataset, overconfident};
 
 fn values(probs: &Array2<f64>, labels: &[u32], options: &MetricOptions) -> Vec<(Metric, f64)> {
     let predictions = Predictions::from_probs(probs.view(), labels).expect("probabilities");

@@ -7,7 +7,7 @@ use ordercal::metrics::{
     compare, paired_difference, resampled,
 };
 
-use crate::{SplitMix, assert_close, dataset, overconfident};
+use super::{SplitMix, assert_close, dataset, overconfident};
 
 #[test]
 fn intervals_are_those_of_metrics_on_drawn_rows() {

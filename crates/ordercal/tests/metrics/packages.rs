@@ -6,7 +6,7 @@ use ordercal::metrics::{
 };
 use serde_json::Value;
 
-use crate::{assert_close, dataset};
+use super::{assert_close, dataset};
 
 /// How far a value may be from a package that computes in 64 bits, from one in 32, and from relplot.
 const WIDE: f64 = 1e-9;

@@ -5,7 +5,7 @@ use ordercal::metrics::{
     self, BootstrapOptions, Metric, MetricOptions, MetricState, Predictions, bootstrap,
 };
 
-use crate::{SplitMix, assert_close, dataset, overconfident};
+use super::{SplitMix, assert_close, dataset, overconfident};
 
 /// A row: confidence, whether it is right, weight.
 type Row = (f64, bool, f64);

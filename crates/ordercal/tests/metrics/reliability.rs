@@ -5,7 +5,7 @@ use ordercal::metrics::{
     self, Binning, Metric, MetricOptions, Predictions, Reliability, Target, wilson_interval,
 };
 
-use crate::{assert_close, dataset, overconfident};
+use super::{assert_close, dataset, overconfident};
 
 #[test]
 fn bins_hold_every_row_once_and_add_up_to_the_metrics() {

@@ -4,7 +4,7 @@ use ordercal::metrics::{self, Metric, MetricOptions, MetricState, Predictions, T
 use ordercal::{Dataset, Error};
 use proptest::prelude::*;
 
-use crate::{SplitMix, assert_close, dataset, overconfident};
+use super::{SplitMix, assert_close, dataset, overconfident};
 
 fn state_of(data: &Dataset<'_>, options: &MetricOptions) -> MetricState {
     let state = MetricState::new(data.classes(), options.clone()).expect("options");

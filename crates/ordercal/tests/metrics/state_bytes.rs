@@ -3,7 +3,7 @@
 use ordercal::Error;
 use ordercal::metrics::{MetricOptions, MetricState, Predictions};
 
-use crate::{SplitMix, dataset, overconfident};
+use super::{SplitMix, dataset, overconfident};
 
 /// Where things are in the bytes.
 const VERSION: usize = 8;

@@ -2,7 +2,7 @@
 
 use ordercal::metrics::{self, Metric, MetricOptions, Predictions};
 
-use crate::{SplitMix, assert_close, dataset, overconfident};
+use super::{SplitMix, assert_close, dataset, overconfident};
 
 #[test]
 fn whole_weights_are_repeated_rows_for_every_metric() {

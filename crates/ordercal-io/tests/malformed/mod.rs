@@ -1,8 +1,5 @@
 //! One named test for each way in which a file can be wrong.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 /// A test that bytes under a name give an error that matches a pattern.
 macro_rules! refuses {
     ($test:ident, $name:expr, $bytes:expr, $($pattern:tt)+) => {
@@ -26,7 +23,7 @@ mod tables;
 
 use std::io::Write;
 
-use common::{check_message, fixture};
+use crate::common::{check_message, fixture};
 use ordercal_io::{DataRef, Error, LabelNeed, LoadedData, ReadOptions, load, load_pair};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
