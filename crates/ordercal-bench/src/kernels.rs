@@ -30,11 +30,11 @@ pub struct Args {
 struct Kernel {
     name: String,
     elements: usize,
-    run: Box<dyn FnMut() + Send>,
+    run: Box<dyn FnMut()>,
 }
 
 impl Kernel {
-    fn new(name: impl Into<String>, elements: usize, run: impl FnMut() + Send + 'static) -> Self {
+    fn new(name: impl Into<String>, elements: usize, run: impl FnMut() + 'static) -> Self {
         Self {
             name: name.into(),
             elements,
