@@ -22,7 +22,7 @@ const FILE: &str = "crates/ordercal-bench/instructions.txt";
 const TOLERANCE: f64 = 0.10;
 
 /// The function around each loop.
-const FUNCTION: &str = "*kernels*measured*";
+const FUNCTION: &str = "ordercal_bench::kernels::measured";
 
 /// Counts, and compares; with `fix`, writes the counts instead.
 pub fn run(built: bool, fix: bool) -> Result<()> {
