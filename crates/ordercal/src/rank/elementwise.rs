@@ -11,6 +11,7 @@
 use super::round::OutputBounds;
 use crate::math::lanes;
 use crate::math::simd::vectorized;
+use crate::math::tile::{LANES, Lanes};
 use crate::real::Real;
 
 /// An increasing map of each score by itself, with bounds on its slope.
@@ -65,6 +66,30 @@ vectorized! {
 /// rounded again, in order.
 pub(crate) fn round_all<T: Real>(bounds: &OutputBounds, values: &[f64], output: &mut [T]) {
     T::round_all(values, bounds.clamp(), output);
+}
+
+vectorized! {
+    /// For each row of a tile: whether two classes with different scores have equal probabilities, by comparing all pairs.
+    ///
+    /// Probabilities below the smallest normal number may be equal.
+    pub(crate) fn new_ties(scores: &[Lanes<f32>], probs: &[Lanes<f32>]) -> Lanes<bool> {
+        // 0 where there is a tie. An exclusive or is 0 for equal bits only, and rounded probabilities have no −0.
+        let mut least = [u32::MAX; LANES];
+        for (place, (score, prob)) in scores.iter().zip(probs).enumerate() {
+            let mut bits = [0; LANES];
+            for (bits, &prob) in bits.iter_mut().zip(prob) {
+                *bits = if prob >= f32::MIN_POSITIVE { prob.to_bits() } else { u32::MAX };
+            }
+            for (others, other_probs) in scores[..place].iter().zip(probs) {
+                for lane in 0..LANES {
+                    let difference = bits[lane] ^ other_probs[lane].to_bits();
+                    let difference = if others[lane] == score[lane] { u32::MAX } else { difference };
+                    least[lane] = least[lane].min(difference);
+                }
+            }
+        }
+        least.map(|least| least == 0)
+    }
 }
 
 /// One slot for each hash of 16 bits.
@@ -221,6 +246,36 @@ mod tests {
         assert!(ties.has_new_tie(&OutputBounds::logits::<f32>(), &input, &probs));
         let logits = [2.0, 2.0, masked, masked, -1.0, -2.0];
         assert!(!ties.has_new_tie(&OutputBounds::logits::<f32>(), &input, &logits));
+    }
+
+    #[test]
+    fn new_ties_of_tiles_are_those_that_all_pairs_show() {
+        let mut rng = Rng::new(83);
+        let mut seen = [0, 0];
+        for classes in [2, 5, 32] {
+            let mut scores = vec![[0.0_f32; LANES]; classes];
+            for score in scores.as_flattened_mut() {
+                let spread = classes * classes / 2 + 1;
+                *score = rng.below(4 * spread) as f32;
+            }
+            // Neighbouring scores share a result now and then; results that vanished may be equal.
+            let mut probs: Vec<_> = scores.iter().map(|s| s.map(|v| (v / 4.0).ceil())).collect();
+            for (scores, probs) in scores.iter_mut().zip(&mut probs) {
+                (scores[0], probs[0]) = (f32::NEG_INFINITY, 0.0);
+                probs[1] = 1e-39;
+            }
+            let found = new_ties(&scores, &probs);
+            for (lane, found) in found.into_iter().enumerate() {
+                let tie = |i: usize, j: usize| {
+                    let p = probs[i][lane];
+                    p == probs[j][lane] && scores[i][lane] != scores[j][lane] && p >= 1e-37
+                };
+                let any = (0..classes).any(|i| (0..i).any(|j| tie(i, j)));
+                assert_eq!(found, any);
+                seen[usize::from(any)] += 1;
+            }
+        }
+        assert!(seen[0] > 20 && seen[1] > 20, "{seen:?}");
     }
 
     fn linear(slope: f64) -> Elementwise {
