@@ -3,7 +3,8 @@
 //! If every logit is an increasing function of its own score, only rounding errors can change the order of two classes.
 //! [`Elementwise::keeps_order`] compares those errors with the smallest possible step between results: where it
 //! answers yes, the 64-bit results are in the order of the scores. Rounding to 32 bits is monotone, so it can create
-//! ties but never swap two results, and [`TieDetector`] finds new ties with a hash table.
+//! ties but never swap two results. [`TieDetector`] finds new ties of a row with a hash table, [`new_ties`] those of many short
+//! rows by comparing all pairs.
 
 // Ties are equal to the last bit.
 #![allow(clippy::float_cmp)]
