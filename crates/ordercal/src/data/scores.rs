@@ -453,6 +453,7 @@ const MOST_TOGETHER: usize = 32;
 vectorized! {
     /// Rounds the logits of a few short rows. `false` if something has to be done that concerns one row: an offset, a masked
     /// class, two different scores that became equal, or an error.
+    #[allow(clippy::float_cmp)] // Ties are equal to the last bit.
     fn narrow_together(values: &[f64], classes: usize, narrow: &mut [f32]) -> bool {
         let mut ordinary = classes <= MOST_TOGETHER;
         for (narrow, &value) in narrow.iter_mut().zip(values) {
