@@ -40,6 +40,15 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Matrix<'py> {
 }
 
 impl Matrix<'_> {
+    /// N.
+    pub fn rows(&self) -> usize {
+        match self {
+            Self::F32(values) => values.as_array().nrows(),
+            Self::F64(values) => values.as_array().nrows(),
+            Self::F16(values) => values.as_array().nrows(),
+        }
+    }
+
     /// K.
     pub fn classes(&self) -> usize {
         match self {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use numpy::{IntoPyArray, PyArray1, PyArrayMethods};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use ordercal::models::TensorValues;
 use ordercal::{Real, ScoreKind, Scores};
 use ordercal_io::{ClassType, SavedModel, write_atomically};
@@ -57,8 +57,14 @@ impl Model {
     ) -> PyResult<Bound<'py, PyAny>> {
         let view = scores.view();
         let model = &self.saved.model;
-        let output = detached(py, || model.apply::<T>(&Scores::new(from, view)?, to))?;
-        Ok(output.map_err(refuse)?.into_pyarray(py).into_any())
+        // By numpy, which asks the system for large pages: with those of 4 KB, the first touch of each would take longer
+        // than what is written to it.
+        let output = PyArray2::<T>::zeros(py, (scores.rows(), model.classes()), false);
+        let mut target = output.readwrite();
+        let target = target.as_array_mut();
+        let work = || model.apply_into(&Scores::new(from, view)?, to, target);
+        detached(py, work)?.map_err(refuse)?;
+        Ok(output.into_any())
     }
 }
 

@@ -17,7 +17,7 @@ use crate::data::{ScoreKind, Scores};
 use crate::error::{Error, Result};
 use crate::methods::FitReport;
 use crate::models::{ChainModel, MixtureModel, Model};
-use crate::real::Real;
+use crate::real::{Real, zeros};
 use crate::registry::Method;
 pub use fit::{FoldMaps, FoldModels, GroupPart, GroupTree};
 
@@ -381,7 +381,7 @@ impl GroupedModel {
         for (row, &group) in groups.of_row.iter().enumerate() {
             rows[group].push(row);
         }
-        let mut results = Array2::default((scores.rows(), scores.classes()));
+        let mut results = zeros((scores.rows(), scores.classes()));
         for (key, rows) in groups.keys.iter().zip(rows) {
             let own = self.model(key).apply::<T>(&scores.select(&rows), output)?;
             for (&row, own) in rows.iter().zip(own.axis_iter(Axis(0))) {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use ndarray::Array2;
+
 use crate::math::simd::vectorized;
 
 mod sealed {
@@ -42,6 +44,19 @@ pub trait Real:
     /// The slice itself if `Self` is `f32`.
     #[doc(hidden)]
     fn as_f32(values: &[Self]) -> Option<&[f32]>;
+    /// The slice itself if `Self` is `f32`, to write to.
+    #[doc(hidden)]
+    fn as_f32_mut(values: &mut [Self]) -> Option<&mut [f32]>;
+    /// Zeros.
+    #[doc(hidden)]
+    fn zeros(count: usize) -> Vec<Self>;
+}
+
+/// A matrix of zeros for results. Its memory comes from the system as it is, without being written to: each thread then
+/// touches its own part of it for the first time, which takes longer than a softmax.
+pub(crate) fn zeros<T: Real>(shape: (usize, usize)) -> Array2<T> {
+    let values = T::zeros(shape.0 * shape.1);
+    Array2::from_shape_vec(shape, values).expect("as many zeros as elements")
 }
 
 #[inline(always)]
@@ -54,7 +69,7 @@ fn clamp_finite(value: f64, (lowest, highest): (f64, f64)) -> f64 {
 }
 
 macro_rules! impl_real {
-    ($float:ty, $bits:ty, $as_f32:expr) => {
+    ($float:ty, $bits:ty, $as_f32:expr, $as_f32_mut:expr) => {
         impl Real for $float {
             const MIN_POSITIVE: f64 = <$float>::MIN_POSITIVE as f64;
             const LIMIT: f64 = (<$float>::MAX / 2.0) as f64;
@@ -102,9 +117,17 @@ macro_rules! impl_real {
             fn as_f32(values: &[Self]) -> Option<&[f32]> {
                 $as_f32(values)
             }
+
+            fn as_f32_mut(values: &mut [Self]) -> Option<&mut [f32]> {
+                $as_f32_mut(values)
+            }
+
+            fn zeros(count: usize) -> Vec<Self> {
+                vec![0.0; count]
+            }
         }
     };
 }
 
-impl_real!(f32, u32, Some);
-impl_real!(f64, u64, |_| None);
+impl_real!(f32, u32, Some, Some);
+impl_real!(f64, u64, |_| None, |_| None);

@@ -275,9 +275,10 @@ class Calibrator:
     def _apply(self, scores: Any, to: str, dtype: Any) -> NDArray[Any]:
         model = self._fitted()
         array, columns = read_scores(scores, self.kind)
-        array = align(array, columns, self._known_columns())
+        if columns is not None:
+            array = align(array, columns, self._known_columns())
         if dtype is None:
-            wide = array.dtype == np.float64
+            wide = array.itemsize == 8
         else:
             wanted = np.dtype(dtype)
             if wanted not in (np.float32, np.float64):

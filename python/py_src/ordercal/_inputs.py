@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from . import _native
 from ._errors import OrdercalError, OrdercalTypeError
 
-#: Types that the library reads as they are.
-FLOATS: tuple[np.dtype[Any], ...] = tuple(np.dtype(name) for name in ("float16", "float32", "float64"))
+#: Types that the library reads as they are, the most frequent first.
+FLOATS: tuple[np.dtype[Any], ...] = tuple(np.dtype(name) for name in ("float32", "float64", "float16"))
 
 
 def as_array(values: Any, what: str = "scores") -> NDArray[Any]:
@@ -66,6 +66,9 @@ def read_scores(scores: Any, kind: str = "logits") -> tuple[NDArray[Any], list[A
     One column, or an array of one dimension, is the positive class of two: its log-odds, probability or
     log-probability.
     """
+    if type(scores) is np.ndarray and scores.dtype in FLOATS and scores.ndim == 2 and scores.shape[1] > 1:
+        # There is nothing to find out, which would take longer than to calibrate a row.
+        return scores if scores.flags.aligned else scores.copy(), None
     names = column_names(scores)
     array = as_array(scores)
     brain = "bfloat16" in str(getattr(scores, "dtype", ""))

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use anyhow::Result;
+use ndarray::{Array2, s};
 use ordercal::metrics::{MetricOptions, Predictions, ece, marginal_ce};
 use ordercal::optim::Adam;
 use ordercal::{
@@ -129,13 +130,16 @@ pub fn all() -> Vec<Workload> {
             APPLIED,
             on_one_core(Ts::default()),
         )
-        .within(3e-6 * rows),
+        .within(1.5e-6 * rows),
         Workload::new(
             "diag to probabilities, one core",
             APPLIED,
             on_one_core(Diag::default()),
         )
-        .within(3e-6 * rows),
+        .within(2.2e-6 * rows),
+        Workload::new("ts, row by row", SMALL, row_by_row(Ts::default()))
+            .within(2e-6 * SMALL.0 as f64),
+        Workload::new("ts, row by row", APPLIED, row_by_row(Ts::default())).within(2e-6 * rows),
         Workload::new(
             "oi 150,150 to probabilities, one core",
             APPLIED,
@@ -296,6 +300,32 @@ fn apply(method: impl Into<Method>) -> OurRun {
             result: labels.map(at_label).sum::<f64>() / set.data.rows() as f64,
             // Scores are read, probabilities written.
             bound: LowerBound::Bytes(8.0 * probs.len() as f64),
+        })
+    })
+}
+
+/// The same for one row after the other, as a service gets them.
+fn row_by_row(method: impl Into<Method>) -> OurRun {
+    let method = method.into();
+    Box::new(move |set| {
+        let model = fitted(&method, &set.data)?;
+        let (rows, classes) = set.size();
+        let mut probs = Array2::<f32>::zeros((1, classes));
+        let mut nll = 0.0;
+        let (seconds, ()) = timed(|| {
+            for row in 0..rows {
+                let scores = set.data.scores().view();
+                let scores = scores.slice_move(s![row..=row, ..]);
+                let scores = ordercal::Scores::new(ScoreKind::Logits, scores)?;
+                model.apply_into(&scores, ScoreKind::Probs, probs.view_mut())?;
+                nll -= f64::from(probs[[0, set.data.labels()[row] as usize]]).ln();
+            }
+            Ok(())
+        })?;
+        Ok(Run {
+            seconds,
+            result: nll / rows as f64,
+            bound: LowerBound::Unknown,
         })
     })
 }

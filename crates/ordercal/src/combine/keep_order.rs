@@ -10,7 +10,7 @@ use crate::methods::temperature::fit_beta;
 use crate::methods::{Calibrator, Fitted};
 use crate::models::{OrderProjection, OrderedModel, apply};
 use crate::rank::{Repair, Sorter, round_probs};
-use crate::real::Real;
+use crate::real::{Real, zeros};
 use crate::watch::{Unwatched, Watch};
 
 /// A method made order-preserving: its models' probabilities are projected onto the order of the scores.
@@ -88,7 +88,7 @@ pub fn keep_order<T: Real>(
         }
     }
     let classes = scores.classes();
-    let mut results = Array2::<T>::default(expected);
+    let mut results = zeros::<T>(expected);
     let rows = results.as_slice_mut().expect("a new array is contiguous");
     rows.par_chunks_mut(classes)
         .zip(scores.as_slice().par_chunks(classes))

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use ndarray::ArrayView2;
+use ndarray::{ArrayView2, s};
 use rayon::prelude::*;
 
 use super::array::ScoreArray;
@@ -13,6 +13,7 @@ use crate::math::lanes;
 use crate::math::simd::{check_environment, vectorized};
 use crate::math::softmax;
 use crate::rank::{self, Narrower};
+use crate::real::Real;
 
 /// A 64-bit row is rounded as it is while its largest score is within ±`ORDINARY`: 32-bit floats are then at most
 /// 1.5e-5 apart, and the scores of networks stay the bytes that a 32-bit file would give, which models that read
@@ -81,20 +82,26 @@ impl<'a> Scores<'a> {
         let values = match values {
             ScoreArray::F32(values) => match values.to_slice() {
                 Some(values) if kind != ScoreKind::Probs => Cow::Borrowed(values),
-                _ => convert(kind, values, f64::from, tolerance)?.into(),
+                _ => convert(kind, values, |v| v, tolerance)?.into(),
             },
             ScoreArray::Owned(values) => {
                 if kind != ScoreKind::Probs && values.is_standard_layout() {
                     values.into_raw_vec_and_offset().0.into()
                 } else {
-                    convert(kind, values.view(), f64::from, tolerance)?.into()
+                    convert(kind, values.view(), |v| v, tolerance)?.into()
                 }
             }
-            ScoreArray::F64(values) => {
-                convert_rows(kind, values, |v| v, tolerance, remove_offset)?.into()
-            }
-            ScoreArray::F16(values) => convert(kind, values, f64::from, tolerance)?.into(),
-            ScoreArray::Bf16(values) => convert(kind, values, f64::from, tolerance)?.into(),
+            ScoreArray::F64(values) => convert_rows(
+                kind,
+                values,
+                |v| v,
+                tolerance,
+                remove_offset,
+                narrow_together,
+            )?
+            .into(),
+            ScoreArray::F16(values) => convert(kind, values, f32::from, tolerance)?.into(),
+            ScoreArray::Bf16(values) => convert(kind, values, f32::from, tolerance)?.into(),
         };
         let scores = Self {
             values,
@@ -340,67 +347,132 @@ fn check_total<T: PartialOrd>(
 fn convert<T: Copy + Sync>(
     kind: ScoreKind,
     source: ArrayView2<'_, T>,
-    to_f64: impl Fn(T) -> f64 + Sync,
+    to_f32: impl Fn(T) -> f32 + Sync,
     tolerance: f64,
 ) -> Result<Vec<f32>> {
-    convert_rows(kind, source, to_f64, tolerance, |_| {})
+    if kind == ScoreKind::Probs {
+        return convert_rows(
+            kind,
+            source,
+            |v| to_f32(v).into(),
+            tolerance,
+            |_| {},
+            |_, _, _| false,
+        );
+    }
+    // Nothing is rounded, so nothing can become equal.
+    let classes = source.ncols();
+    let rows = CHECKED.div_ceil(classes);
+    let mut target = vec![0.0; source.len()];
+    let blocks = target.par_chunks_mut(rows * classes);
+    blocks.enumerate().for_each(|(block, target)| {
+        let end = source.nrows().min((block + 1) * rows);
+        let source = source.slice(s![block * rows..end, ..]);
+        for (target, &value) in target.iter_mut().zip(source) {
+            // −0 becomes +0.
+            *target = to_f32(value) + 0.0;
+        }
+    });
+    Ok(target)
 }
 
-/// The same for any float type. Logits go through `shift`.
+/// The same for any float type. Logits go through `shift`, unless `together` can convert a few rows at once.
 fn convert_rows<T: Copy + Sync>(
     kind: ScoreKind,
     source: ArrayView2<'_, T>,
     to_f64: impl Fn(T) -> f64 + Sync,
     tolerance: f64,
     shift: impl Fn(&mut [f64]) + Sync,
+    together: impl Fn(&[T], usize, &mut [f32]) -> bool + Sync,
 ) -> Result<Vec<f32>> {
     let classes = source.ncols();
+    let rows = softmax::group(classes);
     let mut target = vec![0.0; source.len()];
-    target
-        .par_chunks_mut(classes)
-        .enumerate()
-        .map_init(
-            || {
-                (
-                    Narrower::new(classes),
-                    vec![0.0; classes],
-                    vec![0.0; classes],
-                )
-            },
-            |(narrower, wide, logs), (row, narrow)| {
-                let values = source.row(row);
-                match values.to_slice() {
-                    Some(values) => {
-                        for (wide, &value) in wide.iter_mut().zip(values) {
-                            *wide = to_f64(value);
-                        }
-                    }
-                    None => {
-                        for (wide, &value) in wide.iter_mut().zip(values) {
-                            *wide = to_f64(value);
-                        }
-                    }
+    let blocks = target.par_chunks_mut(rows * classes).enumerate();
+    let convert_row = |buffers: &mut (Narrower, Vec<f64>, Vec<f64>), row, narrow: &mut [f32]| {
+        let (narrower, wide, logs) = buffers;
+        let values = source.row(row);
+        match values.to_slice() {
+            Some(values) => {
+                for (wide, &value) in wide.iter_mut().zip(values) {
+                    *wide = to_f64(value);
                 }
-                check_wide(kind, row, wide, tolerance)?;
-                match kind {
-                    ScoreKind::Probs => {
-                        if logarithms(wide, logs) {
-                            narrower.narrow(wide, logs, narrow);
-                        } else {
-                            narrower.narrow_in_order(wide, logs, narrow);
-                        }
-                    }
-                    ScoreKind::Logits => {
-                        shift(wide);
-                        narrower.narrow(wide, wide, narrow);
-                    }
-                    ScoreKind::LogProbs => narrower.narrow(wide, wide, narrow),
+            }
+            None => {
+                for (wide, &value) in wide.iter_mut().zip(values) {
+                    *wide = to_f64(value);
                 }
-                Ok(())
-            },
+            }
+        }
+        check_wide(kind, row, wide, tolerance)?;
+        match kind {
+            ScoreKind::Probs => {
+                if logarithms(wide, logs) {
+                    narrower.narrow(wide, logs, narrow);
+                } else {
+                    narrower.narrow_in_order(wide, logs, narrow);
+                }
+            }
+            ScoreKind::Logits => {
+                shift(wide);
+                narrower.narrow(wide, wide, narrow);
+            }
+            ScoreKind::LogProbs => narrower.narrow(wide, wide, narrow),
+        }
+        Ok(())
+    };
+    let convert_block = |buffers: &mut _, (block, narrow): (usize, &mut [f32])| {
+        let first = block * rows;
+        let values = source.slice(s![first..first + narrow.len() / classes, ..]);
+        if kind != ScoreKind::Probs
+            && values
+                .to_slice()
+                .is_some_and(|values| together(values, classes, narrow))
+        {
+            return Ok(());
+        }
+        let mut rows = narrow.chunks_exact_mut(classes).enumerate();
+        rows.try_for_each(|(row, narrow)| convert_row(buffers, first + row, narrow))
+    };
+    let buffers = || {
+        (
+            Narrower::new(classes),
+            vec![0.0; classes],
+            vec![0.0; classes],
         )
+    };
+    blocks
+        .map_init(buffers, convert_block)
         .find_map_first(Result::err)
         .map_or(Ok(target), Err)
+}
+
+/// Longer rows are converted one by one: comparing all pairs would take longer than a hash table.
+const MOST_TOGETHER: usize = 32;
+
+vectorized! {
+    /// Rounds the logits of a few short rows. `false` if something has to be done that concerns one row: an offset, a masked
+    /// class, two different scores that became equal, or an error.
+    #[allow(clippy::float_cmp)] // Ties are equal to the last bit.
+    fn narrow_together(values: &[f64], classes: usize, narrow: &mut [f32]) -> bool {
+        let mut ordinary = classes <= MOST_TOGETHER;
+        for (narrow, &value) in narrow.iter_mut().zip(values) {
+            ordinary &= value.abs() <= ORDINARY;
+            *narrow = f32::from_f64(value);
+        }
+        if !ordinary {
+            return false;
+        }
+        // Every pair of a row, and some of neighbouring rows, which fill the vectors and do no harm.
+        let mut tie = false;
+        for distance in 1..classes {
+            let pairs = values.iter().zip(&values[distance..]);
+            for ((a, b), (c, d)) in narrow.iter().zip(&narrow[distance..]).zip(pairs) {
+                tie |= (a == b) & (c != d);
+            }
+        }
+        !tie
+    }
 }
 
 vectorized! {

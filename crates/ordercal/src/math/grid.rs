@@ -11,6 +11,7 @@ use rayon::prelude::*;
 
 use super::simd::vectorized;
 use super::softmax;
+use super::tile::{self, Lanes};
 
 /// An even grid of nodes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -170,6 +171,17 @@ impl Increasing {
         }
     }
 
+    /// [`read_rows`](Self::read_rows) of transposed rows.
+    pub(crate) fn read_tile(
+        &self,
+        scores: &[Lanes<f32>],
+        shifts: &Lanes<f64>,
+        origin: f64,
+        values: &mut [Lanes<f64>],
+    ) {
+        read_tile(self, scores, shifts, origin, values);
+    }
+
     pub(crate) fn grid(&self) -> Grid {
         self.grid
     }
@@ -194,6 +206,28 @@ vectorized! {
         }
         for (value, &score) in values.iter_mut().zip(scores) {
             *value = if score > f32::NEG_INFINITY { *value } else { f64::NEG_INFINITY };
+        }
+    }
+}
+
+vectorized! {
+    /// [`Increasing::read_tile`], in the steps of [`read_group`].
+    fn read_tile(f: &Increasing, scores: &[Lanes<f32>], shifts: &Lanes<f64>, origin: f64, values: &mut [Lanes<f64>]) {
+        let mut pieces = [0_u32; tile::LANES];
+        for (scores, values) in scores.iter().zip(values) {
+            for ((value, &score), &shift) in values.iter_mut().zip(scores).zip(shifts) {
+                *value = f.grid.position(f64::from(score) - shift);
+            }
+            for (value, piece) in values.iter_mut().zip(&mut pieces) {
+                let place = f.grid.place_of_position(*value);
+                (*piece, *value) = (place.piece as u32, place.along);
+            }
+            for (value, &piece) in values.iter_mut().zip(&pieces) {
+                *value = f.read(piece as usize, *value) - origin;
+            }
+            for (value, &score) in values.iter_mut().zip(scores) {
+                *value = if score > f32::NEG_INFINITY { *value } else { f64::NEG_INFINITY };
+            }
         }
     }
 }

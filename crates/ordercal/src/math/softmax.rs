@@ -8,7 +8,7 @@ use super::simd::vectorized;
 const SHORT: usize = 24;
 
 #[inline(always)]
-fn larger<T: PartialOrd>(a: T, b: T) -> T {
+pub(super) fn larger<T: PartialOrd>(a: T, b: T) -> T {
     if a > b { a } else { b }
 }
 
@@ -59,7 +59,7 @@ fn power_of_two(value: f64) -> f64 {
 
 /// Adding and then subtracting this rounds a number in [0, 1] to the multiples of [`exact_sum`].
 #[inline(always)]
-fn rounder(classes: usize) -> f64 {
+pub(super) fn rounder(classes: usize) -> f64 {
     1.5 * f64::from(classes.next_power_of_two() as u32) * 2.0
 }
 

@@ -7,6 +7,7 @@ use super::parts::{ModelParts, PartsReader, Stored};
 use super::{check, check_classes};
 use crate::error::Result;
 use crate::math::grid::{Grid, Increasing};
+use crate::math::tile::{self, Lanes};
 use crate::nn::input::InputKind;
 use crate::rank::Elementwise;
 
@@ -134,6 +135,19 @@ impl Form for DiagModel {
 
     fn elementwise(&self) -> Option<Elementwise> {
         Some(self.elementwise)
+    }
+
+    fn tile_logits(&self, scores: &[Lanes<f32>], logits: &mut [Lanes<f64>]) -> bool {
+        let mut shifts = [0.0; tile::LANES];
+        match self.input {
+            InputKind::Raw => {}
+            InputKind::LogSoftmax => tile::log_sums(scores, &mut shifts),
+            // It needs the order of the classes.
+            InputKind::Centred => return false,
+        }
+        self.function
+            .read_tile(scores, &shifts, self.origin, logits);
+        true
     }
 
     fn function(&self, score: f64) -> Option<f64> {

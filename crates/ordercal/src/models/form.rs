@@ -1,5 +1,6 @@
 //! The interface of a form of model: it transforms blocks of rows.
 
+use crate::math::tile::Lanes;
 use crate::rank::Elementwise;
 
 /// A block of rows of scores, the input of a model.
@@ -54,6 +55,12 @@ pub(crate) trait Form {
     /// whole row. Such rows keep their order without being sorted.
     fn elementwise(&self) -> Option<Elementwise> {
         None
+    }
+
+    /// [`logits`](Self::logits) of 64 rows of an [elementwise](Self::elementwise) form, transposed: an array for each class.
+    /// `false` if the form has no code for it.
+    fn tile_logits(&self, _scores: &[Lanes<f32>], _logits: &mut [Lanes<f64>]) -> bool {
+        false
     }
 
     /// The value at `score` of the increasing function that is applied to each score, if there is one.

@@ -24,8 +24,9 @@ use ndarray::{Array2, ArrayView2, ArrayViewMut2};
 
 use crate::data::{ScoreKind, Scores};
 use crate::error::{Error, Result};
+use crate::math::tile::Lanes;
 use crate::rank::Elementwise;
-use crate::real::Real;
+use crate::real::{Real, zeros};
 
 pub use chain::ChainModel;
 pub(crate) use chain::clamp_log_prob_f32;
@@ -169,6 +170,10 @@ impl Form for Model {
         each_form!(self, form => form.elementwise())
     }
 
+    fn tile_logits(&self, scores: &[Lanes<f32>], logits: &mut [Lanes<f64>]) -> bool {
+        each_form!(self, form => form.tile_logits(scores, logits))
+    }
+
     fn function(&self, score: f64) -> Option<f64> {
         each_form!(self, form => Form::function(form, score))
     }
@@ -295,7 +300,7 @@ impl Model {
     /// # Ok::<(), ordercal::Error>(())
     /// ```
     pub fn apply<T: Real>(&self, scores: &Scores<'_>, output: ScoreKind) -> Result<Array2<T>> {
-        let mut results = Array2::default((scores.rows(), self.classes()));
+        let mut results = zeros((scores.rows(), self.classes()));
         self.apply_into(scores, output, results.view_mut())?;
         Ok(results)
     }

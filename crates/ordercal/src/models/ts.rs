@@ -7,6 +7,7 @@ use super::parts::{ModelParts, PartsReader, Stored};
 use super::{check_beta, check_classes};
 use crate::error::Result;
 use crate::math::simd::vectorized;
+use crate::math::tile::Lanes;
 use crate::rank::Elementwise;
 
 /// A fitted temperature T = 1/β: the logits are f(x) = βx.
@@ -67,6 +68,11 @@ impl Form for TsModel {
             max_slope: self.beta,
             max_offset: 0.0,
         })
+    }
+
+    fn tile_logits(&self, scores: &[Lanes<f32>], logits: &mut [Lanes<f64>]) -> bool {
+        multiply(scores.as_flattened(), self.beta, logits.as_flattened_mut());
+        true
     }
 
     fn function(&self, score: f64) -> Option<f64> {

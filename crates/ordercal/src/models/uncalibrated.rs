@@ -6,6 +6,8 @@ use super::check_classes;
 use super::form::{Form, RowBlock};
 use super::parts::{ModelParts, PartsReader, Stored};
 use crate::error::Result;
+use crate::math::simd::vectorized;
+use crate::math::tile::Lanes;
 use crate::rank::Elementwise;
 
 /// The identity f(x) = x: its probabilities are softmax(x).
@@ -56,12 +58,23 @@ impl Form for UncalibratedModel {
         })
     }
 
+    fn tile_logits(&self, scores: &[Lanes<f32>], logits: &mut [Lanes<f64>]) -> bool {
+        widen(scores.as_flattened(), logits.as_flattened_mut());
+        true
+    }
+
     fn function(&self, score: f64) -> Option<f64> {
         Some(score)
     }
 
     fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
-        for (logit, &score) in logits.iter_mut().zip(block.scores) {
+        widen(block.scores, logits);
+    }
+}
+
+vectorized! {
+    fn widen(scores: &[f32], logits: &mut [f64]) {
+        for (logit, &score) in logits.iter_mut().zip(scores) {
             *logit = f64::from(score);
         }
     }

@@ -3,7 +3,8 @@
 //! If every logit is an increasing function of its own score, only rounding errors can change the order of two classes.
 //! [`Elementwise::keeps_order`] compares those errors with the smallest possible step between results: where it
 //! answers yes, the 64-bit results are in the order of the scores. Rounding to 32 bits is monotone, so it can create
-//! ties but never swap two results, and [`TieDetector`] finds new ties with a hash table.
+//! ties but never swap two results. [`TieDetector`] finds new ties of a row with a hash table, [`new_ties`] those of many short
+//! rows by comparing all pairs.
 
 // Ties are equal to the last bit.
 #![allow(clippy::float_cmp)]
@@ -11,6 +12,7 @@
 use super::round::OutputBounds;
 use crate::math::lanes;
 use crate::math::simd::vectorized;
+use crate::math::tile::{LANES, Lanes};
 use crate::real::Real;
 
 /// An increasing map of each score by itself, with bounds on its slope.
@@ -67,29 +69,64 @@ pub(crate) fn round_all<T: Real>(bounds: &OutputBounds, values: &[f64], output: 
     T::round_all(values, bounds.clamp(), output);
 }
 
-/// One slot for each hash of 16 bits.
-const MAX_SLOTS: usize = 1 << 16;
+vectorized! {
+    /// For each row of a tile: whether two classes with different scores have equal probabilities, by comparing all pairs.
+    ///
+    /// Probabilities below the smallest normal number may be equal.
+    pub(crate) fn new_ties(scores: &[Lanes<f32>], probs: &[Lanes<f32>]) -> Lanes<bool> {
+        // 0 where there is a tie. An exclusive or is 0 for equal bits only, and rounded probabilities have no −0.
+        let mut least = [u32::MAX; LANES];
+        for (place, (score, prob)) in scores.iter().zip(probs).enumerate() {
+            let mut bits = [0; LANES];
+            for (bits, &prob) in bits.iter_mut().zip(prob) {
+                *bits = if prob >= f32::MIN_POSITIVE { prob.to_bits() } else { u32::MAX };
+            }
+            for (others, other_probs) in scores[..place].iter().zip(probs) {
+                for lane in 0..LANES {
+                    let difference = bits[lane] ^ other_probs[lane].to_bits();
+                    let difference = if others[lane] == score[lane] { u32::MAX } else { difference };
+                    least[lane] = least[lane].min(difference);
+                }
+            }
+        }
+        least.map(|least| least == 0)
+    }
+}
+
+/// One slot for each hash of 16 bits, so that a hash is a valid index.
+const SLOTS: usize = 1 << 16;
 
 /// Finds different scores whose results became equal.
 #[derive(Debug, Clone)]
 pub(crate) struct TieDetector {
     /// A hash of each result of the current row.
     hashes: Vec<u16>,
-    /// The number of the last row that used each slot, so that the table need not be cleared between rows. Their number
-    /// is a power of two.
-    slots: Vec<u8>,
+    /// How far products are shifted to become hashes.
+    shift: u32,
+    /// The number of the last row that used each slot, so that the table need not be cleared between rows.
+    slots: Box<[u8; SLOTS]>,
     /// The number of the current row, from 1 to 255 and then from 1 again.
     row: u8,
+    /// The last class with each hash, for rows with many ties; empty until there is one.
+    last: Vec<u16>,
+    /// Classes of such a row that are not the last with their hash, and have another result than that one.
+    others: Vec<u16>,
 }
+
+/// Ties of the input that are verified one by one before [`TieDetector::has_new_tie_among_many`] is asked.
+const FEW_TIES: usize = 4;
 
 impl TieDetector {
     pub(crate) fn new(classes: usize) -> Self {
         // For short rows, few enough for the first-level cache; for long rows, enough to make collisions rare.
-        let slots = (64 * classes).next_power_of_two().clamp(4096, MAX_SLOTS);
+        let used = (64 * classes).next_power_of_two().clamp(4096, SLOTS);
         Self {
             hashes: vec![0; classes],
-            slots: vec![0; slots],
+            shift: u32::BITS - used.ilog2(),
+            slots: Box::new([0; SLOTS]),
             row: 0,
+            last: Vec::new(),
+            others: Vec::new(),
         }
     }
 
@@ -111,30 +148,81 @@ impl TieDetector {
             self.slots.fill(0);
         }
         self.row += 1;
-        hash_all(output, &mut self.hashes);
+        hash_all(output, self.shift, &mut self.hashes);
         let row = Rounded {
             input,
             output,
             strict_from: bounds.strict_from as f32,
         };
-        // Ties of the input are verified one by one. With many of them, rounding in order is faster.
-        let mut ties_left = 8 + input.len() / 16;
-        let (number, slots) = (self.row, &mut self.slots[..]);
-        // Says that the index below is valid, which saves its check.
-        assert!(!slots.is_empty());
-        let mask = slots.len() - 1;
-        for (place, &hash) in self.hashes.iter().enumerate() {
-            let slot = &mut slots[usize::from(hash) & mask];
-            if *slot == number && row.repeats(place) {
-                if ties_left == 0 || row.is_new_tie(place) {
+        let mut ties_left = FEW_TIES;
+        let mut start = 0;
+        while let Some(next) = next_used(&self.hashes[start..], self.row, &mut self.slots) {
+            let place = start + next;
+            start = place + 1;
+            if row.repeats(place) {
+                if ties_left == 0 {
+                    return self.has_new_tie_among_many(&row);
+                }
+                if row.is_new_tie(place) {
                     return true;
                 }
                 ties_left -= 1;
             }
-            *slot = number;
         }
         false
     }
+
+    /// [`has_new_tie`](Self::has_new_tie) for rows in which many scores are equal, such as those that were rounded to 16 bits:
+    /// two passes, in which a tie costs no more than any other class. May answer yes where there is none.
+    ///
+    /// Each class is compared with the last one of the same hash. Where their results differ, the hash is shared by two
+    /// results: those few classes are compared with each other.
+    fn has_new_tie_among_many<X: Copy + PartialEq>(&mut self, row: &Rounded<'_, X>) -> bool {
+        /// More comparisons of all pairs would take longer than to round in order.
+        const MOST_OTHERS: usize = 64;
+        if row.output.len() > SLOTS {
+            return true;
+        }
+        let (last, others) = (&mut self.last, &mut self.others);
+        last.resize(SLOTS, 0);
+        others.clear();
+        for (place, &hash) in self.hashes.iter().enumerate() {
+            last[usize::from(hash)] = place as u16;
+        }
+        let mut found = false;
+        for (place, &hash) in self.hashes.iter().enumerate() {
+            // The class itself, if it is the last.
+            let other = usize::from(last[usize::from(hash)]);
+            if row.output[other] == row.output[place] {
+                // No early exit, because whether a class is tied cannot be predicted.
+                found |= (row.input[other] != row.input[place]) & row.must_differ(place);
+            } else {
+                others.push(place as u16);
+            }
+        }
+        let tie = |&a: &u16, &b: &u16| {
+            let (a, b) = (usize::from(a), usize::from(b));
+            row.output[a] == row.output[b] && row.input[a] != row.input[b] && row.must_differ(a)
+        };
+        found
+            || others.len() > MOST_OTHERS
+            || (1..others.len()).any(|i| others[..i].iter().any(|other| tie(other, &others[i])))
+    }
+}
+
+/// The first hash whose slot the row has used already. Up to there, slots get the number of the row.
+///
+/// A function of its own: the compiler keeps more of a larger one in memory instead of registers.
+#[inline(never)]
+fn next_used(hashes: &[u16], row: u8, slots: &mut [u8; SLOTS]) -> Option<usize> {
+    for (place, &hash) in hashes.iter().enumerate() {
+        let slot = &mut slots[usize::from(hash)];
+        if *slot == row {
+            return Some(place);
+        }
+        *slot = row;
+    }
+    None
 }
 
 /// A row before and after rounding.
@@ -146,13 +234,20 @@ struct Rounded<'a, X> {
 }
 
 impl<X: Copy + PartialEq> Rounded<'_, X> {
-    /// Whether an earlier class has the same result, and ties matter there.
+    /// Whether an earlier class, or one of the next few, has the same result, and ties matter there.
     #[cold]
     fn repeats(&self, place: usize) -> bool {
+        /// Up to whole vectors: the loop over a rest would take longer than that over the vectors.
+        const VECTORS: usize = 64;
+        let end = (place + 1).next_multiple_of(VECTORS);
+        let nearby = &self.output[..end.min(self.output.len())];
+        self.must_differ(place) && count(nearby, self.output[place]) > 1
+    }
+
+    /// Whether the result of a class may not be equal to that of another score.
+    fn must_differ(&self, place: usize) -> bool {
         let value = self.output[place];
-        value >= self.strict_from
-            && value > f32::NEG_INFINITY
-            && count(&self.output[..place], value) > 0
+        value >= self.strict_from && value > f32::NEG_INFINITY
     }
 
     /// Whether an earlier class has the same result, but another score.
@@ -165,9 +260,9 @@ impl<X: Copy + PartialEq> Rounded<'_, X> {
 
 vectorized! {
     /// Fibonacci hashing; equal values have equal hashes.
-    fn hash_all(values: &[f32], hashes: &mut [u16]) {
+    fn hash_all(values: &[f32], shift: u32, hashes: &mut [u16]) {
         for (hash, &value) in hashes.iter_mut().zip(values) {
-            *hash = (value.to_bits().wrapping_mul(0x9e37_79b1) >> 16) as u16;
+            *hash = (value.to_bits().wrapping_mul(0x9e37_79b1) >> shift) as u16;
         }
     }
 }
@@ -212,6 +307,30 @@ mod tests {
     }
 
     #[test]
+    fn a_new_tie_is_found_among_many_old_ones() {
+        let mut rng = Rng::new(84);
+        let mut seen = [0, 0];
+        let logits = OutputBounds::logits::<f32>();
+        for classes in [10, 100, 1000] {
+            let mut ties = TieDetector::new(classes);
+            for row in 0..200 {
+                let whole = |_| 4.0 + 4.0 * rng.below(classes / 3) as f32;
+                let mut input: Vec<f32> = (0..classes).map(whole).collect();
+                if row % 2 == 0 {
+                    // Its result is that of the next multiple of 4, if there is one in the row.
+                    input[rng.below(classes)] -= 1.0;
+                }
+                let output: Vec<f32> = input.iter().map(|v| (v / 4.0).ceil()).collect();
+                let pair = |i: usize, j: usize| output[i] == output[j] && input[i] != input[j];
+                let any = (0..classes).any(|i| (0..i).any(|j| pair(i, j)));
+                assert_eq!(ties.has_new_tie(&logits, &input, &output), any);
+                seen[usize::from(any)] += 1;
+            }
+        }
+        assert!(seen[0] > 100 && seen[1] > 100, "{seen:?}");
+    }
+
+    #[test]
     fn ties_of_the_input_masks_and_vanished_results_are_not_new_ties() {
         let masked = f32::NEG_INFINITY;
         let input = [1.0, 1.0, masked, masked, -3.0, -4.0];
@@ -221,6 +340,36 @@ mod tests {
         assert!(ties.has_new_tie(&OutputBounds::logits::<f32>(), &input, &probs));
         let logits = [2.0, 2.0, masked, masked, -1.0, -2.0];
         assert!(!ties.has_new_tie(&OutputBounds::logits::<f32>(), &input, &logits));
+    }
+
+    #[test]
+    fn new_ties_of_tiles_are_those_that_all_pairs_show() {
+        let mut rng = Rng::new(83);
+        let mut seen = [0, 0];
+        for classes in [2, 5, 32] {
+            let mut scores = vec![[0.0_f32; LANES]; classes];
+            for score in scores.as_flattened_mut() {
+                let spread = classes * classes / 2 + 1;
+                *score = rng.below(4 * spread) as f32;
+            }
+            // Neighbouring scores share a result now and then; results that vanished may be equal.
+            let mut probs: Vec<_> = scores.iter().map(|s| s.map(|v| (v / 4.0).ceil())).collect();
+            for (scores, probs) in scores.iter_mut().zip(&mut probs) {
+                (scores[0], probs[0]) = (f32::NEG_INFINITY, 0.0);
+                probs[1] = 1e-39;
+            }
+            let found = new_ties(&scores, &probs);
+            for (lane, found) in found.into_iter().enumerate() {
+                let tie = |i: usize, j: usize| {
+                    let p = probs[i][lane];
+                    p == probs[j][lane] && scores[i][lane] != scores[j][lane] && p >= 1e-37
+                };
+                let any = (0..classes).any(|i| (0..i).any(|j| tie(i, j)));
+                assert_eq!(found, any);
+                seen[usize::from(any)] += 1;
+            }
+        }
+        assert!(seen[0] > 20 && seen[1] > 20, "{seen:?}");
     }
 
     fn linear(slope: f64) -> Elementwise {
