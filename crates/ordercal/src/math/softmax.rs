@@ -50,6 +50,12 @@ fn exact_sum(values: &[f64], top: f64) -> f64 {
     fold::<32, _, _>(values, 0.0, add, |a, b| a + b)
 }
 
+/// The sum of a row of e^(v − max), the same for any order of it.
+#[inline(always)]
+pub(crate) fn sum_of_exponentials(e: &[f64]) -> f64 {
+    exact_sum(e, 1.0)
+}
+
 /// The power of two at or below a positive, normal number.
 #[inline(always)]
 fn power_of_two(value: f64) -> f64 {

@@ -1,5 +1,9 @@
 //! Predicted probabilities with their labels, computed from scores or given.
 
+use std::ops::Range;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use ndarray::ArrayView2;
 use rayon::prelude::*;
 
@@ -41,6 +45,8 @@ pub struct Predictions<'a> {
     classes: usize,
     labels: Labels<'a>,
     weights: Option<Weights<'a>>,
+    /// What [`stats`](Self::stats) found: most of what is asked of predictions needs it.
+    stats: OnceLock<Vec<RowStat>>,
 }
 
 #[derive(Debug, Clone)]
@@ -75,6 +81,7 @@ impl<'a> Predictions<'a> {
             classes: data.classes(),
             labels: data.labels().into(),
             weights: data.weights().map(Into::into),
+            stats: OnceLock::new(),
         }
     }
 
@@ -137,19 +144,30 @@ impl<'a> Predictions<'a> {
             classes,
             labels: labels.into(),
             weights: None,
+            stats: OnceLock::new(),
         };
-        (0..rows)
-            .into_par_iter()
-            .with_min_len(64)
-            .map_init(
-                || vec![0.0; classes],
-                |buffer, row| {
-                    predictions.copy_probs(row, 0, buffer);
-                    check_probs(row, buffer, tolerance)
-                },
-            )
-            .find_map_first(Result::err)
-            .map_or(Ok(predictions), Err)
+        // They are read once, for the check and for what the metrics need of the rows.
+        let first_invalid = AtomicUsize::new(rows);
+        let stats = predictions.read_all(|group, probs| {
+            if !kernels::are_distributions(probs, classes, 0.5 * tolerance) {
+                let rows = group.clone().zip(probs.chunks_exact(classes));
+                let mut errors =
+                    rows.filter(|(row, probs)| check_probs(*row, probs, tolerance).is_err());
+                if let Some((row, _)) = errors.next() {
+                    first_invalid.fetch_min(row, Ordering::Relaxed);
+                }
+            }
+        });
+        let row = first_invalid.into_inner();
+        if row < rows {
+            let mut probs = vec![0.0; classes];
+            predictions.copy_probs(row, 0, &mut probs);
+            check_probs(row, &probs, tolerance)?;
+        }
+        Ok(Self {
+            stats: stats.into(),
+            ..predictions
+        })
     }
 
     /// Sets the weights: row i counts `weights[i]` times.
@@ -182,19 +200,17 @@ impl<'a> Predictions<'a> {
         self.weights.as_deref()
     }
 
-    /// The predicted class of every row: that of the largest probability, the first of several.
+    /// The predicted class of every row: that of the largest probability, the first of several. Where
+    /// [`stats`](Self::stats) are not known yet, it takes less time than these.
     pub(crate) fn predicted(&self) -> impl IndexedParallelIterator<Item = u32> + '_ {
-        let rows = (0..self.rows).into_par_iter().with_min_len(64);
-        rows.map_init(
-            || vec![0.0; self.classes],
-            |buffer, row| match self.scores_row(row) {
-                Some(scores) => kernels::rank_narrow(scores, 0, softmax::top(scores)).0,
-                None => {
-                    self.copy_probs(row, 0, buffer);
-                    kernels::rank_wide(buffer, 0, kernels::largest(buffer)).0
-                }
-            },
-        )
+        let stats = self.stats.get();
+        let rows = (0..self.rows).into_par_iter();
+        let rows = rows.with_min_len(self.fewest_rows());
+        rows.map(move |row| match (stats, self.scores_row(row)) {
+            (Some(stats), _) => stats[row].predicted,
+            (None, Some(scores)) => kernels::first_largest(scores),
+            (None, None) => unreachable!("the statistics of probabilities are known"),
+        })
     }
 
     /// Writes one row of K probabilities.
@@ -211,55 +227,77 @@ impl<'a> Predictions<'a> {
     /// The contribution of every row to the metrics that are means over rows or depend on the predicted
     /// class only.
     pub fn row_stats(&self) -> Vec<RowStat> {
-        (0..self.rows)
-            .into_par_iter()
-            .with_min_len(64)
-            .map_init(
-                || vec![0.0; self.classes],
-                |buffer, row| {
-                    let normaliser = self.exponentials(row, buffer);
-                    self.row_stat(row, normaliser, buffer)
-                },
-            )
+        self.stats().to_vec()
+    }
+
+    /// The same, computed once.
+    pub(crate) fn stats(&self) -> &[RowStat] {
+        // Not computed inside of `get_or_init`: a thread that waits for its part of the rows may take up another
+        // task that asks for the same, and would wait for itself.
+        if self.stats.get().is_none() {
+            let _ = self.stats.set(self.read_all(|_, _| {}));
+        }
+        self.stats.get().expect("it was just set")
+    }
+
+    /// The statistics of all rows; `look` sees the probabilities of a group of rows as they are given.
+    fn read_all(&self, look: impl Fn(&Range<usize>, &[f64]) + Sync) -> Vec<RowStat> {
+        let height = softmax::group(self.classes).min(self.rows);
+        let read = |(group, e, stats): &mut (Range<usize>, Vec<f64>, Vec<RowStat>), row: usize| {
+            if !group.contains(&row) {
+                // What is read past the end of a thread's rows is read again, and is the same.
+                *group = row..self.rows.min(row + height);
+                e.resize(group.len() * self.classes, 0.0);
+                stats.resize(group.len(), RowStat::default());
+                self.read_rows(group.clone(), e, stats, &look);
+            }
+            stats[row - group.start]
+        };
+        let rows = (0..self.rows).into_par_iter();
+        let rows = rows.with_min_len(self.fewest_rows());
+        rows.map_init(|| (0..0, Vec::new(), Vec::new()), read)
             .collect()
     }
 
-    /// A row's statistics from its exponentials, which are left unchanged.
-    pub(crate) fn row_stat(
-        &self,
-        row: usize,
-        normaliser: Normaliser,
-        buffer: &mut [f64],
-    ) -> RowStat {
-        let label = self.labels[row] as usize;
-        let Normaliser { max, scale } = normaliser;
-        // The label's term is added apart as (1 − p)²: p² − 2p + 1 would cancel.
-        let label_exponential = std::mem::replace(&mut buffer[label], 0.0);
-        let others = kernels::sum_of_squares(buffer, scale);
-        buffer[label] = label_exponential;
-        let p_label = label_exponential * scale;
-        let brier = others + (1.0 - p_label) * (1.0 - p_label);
+    /// How many rows are worth a task of their own.
+    fn fewest_rows(&self) -> usize {
+        (1 << 15) / self.classes + 8
+    }
 
-        let (predicted, rank, confidence, nll) = match self.scores_row(row) {
-            Some(scores) => {
-                let (predicted, rank) = kernels::rank_narrow(scores, label, max as f32);
-                let nll = (max - f64::from(scores[label])) - scale.ln();
-                (predicted, rank, scale, nll)
+    /// Reads some rows: fills `e` with their e^(score − max), or with their probabilities, both without their scale,
+    /// and `stats`. `look` sees the probabilities as they are given.
+    pub(crate) fn read_rows(
+        &self,
+        rows: Range<usize>,
+        e: &mut [f64],
+        stats: &mut [RowStat],
+        look: impl Fn(&Range<usize>, &[f64]),
+    ) {
+        let classes = self.classes;
+        let labels = &self.labels[rows.clone()];
+        match &self.source {
+            PredictionSource::Scores(values) => {
+                let scores = &values[rows.start * classes..rows.end * classes];
+                kernels::read_scores(scores, classes, labels, e, stats);
             }
-            None => {
-                let largest = kernels::largest(buffer);
-                let (predicted, rank) = kernels::rank_wide(buffer, label, largest);
-                (predicted, rank, largest * scale, -p_label.ln())
+            PredictionSource::Probs { read, .. } => {
+                self.copy_rows(&rows, e);
+                look(&rows, e);
+                kernels::read_probs(e, classes, labels, *read, stats);
             }
-        };
-        RowStat {
-            confidence,
-            // −ln 1 is −0, which would print with its sign.
-            nll: nll.max(0.0),
-            brier,
-            predicted,
-            rank,
         }
+    }
+
+    /// How to normalise each row.
+    pub(crate) fn normalisers(&self) -> impl IndexedParallelIterator<Item = Normaliser> + '_ {
+        let stats = self.stats().par_iter().enumerate();
+        stats.map(|(row, stat)| Normaliser {
+            max: match self.scores_row(row) {
+                Some(scores) => f64::from(scores[stat.predicted as usize]),
+                None => 0.0,
+            },
+            scale: stat.scale,
+        })
     }
 
     /// Fills a buffer with a row's e^(score − max), or with its given probabilities.
@@ -278,24 +316,33 @@ impl<'a> Predictions<'a> {
         Normaliser { max: 0.0, scale }
     }
 
-    /// Fills a buffer with the probabilities of the classes from `first` on, given the row's normaliser.
-    pub(crate) fn part(
+    /// Fills `target` with parts of rows from `row` on, one for each normaliser: the probabilities of the classes from
+    /// `first` on.
+    pub(crate) fn parts(
         &self,
         row: usize,
         first: usize,
-        normaliser: Normaliser,
-        buffer: &mut [f64],
+        normalisers: &[Normaliser],
+        copy: &mut Vec<f32>,
+        target: &mut [f64],
     ) {
-        match self.scores_row(row) {
-            Some(scores) => {
-                let scores = &scores[first..][..buffer.len()];
-                kernels::probabilities(scores, normaliser.max, normaliser.scale, buffer);
+        let width = target.len() / normalisers.len();
+        match &self.source {
+            PredictionSource::Scores(values) => {
+                // Copied first: the cache lines of all rows are then fetched at once, and not one row after the other.
+                copy.clear();
+                for row in row..row + normalisers.len() {
+                    copy.extend_from_slice(&values[row * self.classes + first..][..width]);
+                }
+                kernels::probabilities(copy, normalisers, target);
             }
-            None => {
-                self.copy_probs(row, first, buffer);
-                if let PredictionSource::Probs { read: true, .. } = self.source {
-                    kernels::raise(buffer);
-                    buffer.iter_mut().for_each(|p| *p *= normaliser.scale);
+            PredictionSource::Probs { read, .. } => {
+                let rows = row..row + normalisers.len();
+                for (row, target) in rows.zip(target.chunks_exact_mut(width)) {
+                    self.copy_probs(row, first, target);
+                }
+                if *read {
+                    kernels::raise_and_scale(target, normalisers);
                 }
             }
         }
@@ -305,6 +352,33 @@ impl<'a> Predictions<'a> {
         match &self.source {
             PredictionSource::Scores(values) => Some(&values[row * self.classes..][..self.classes]),
             PredictionSource::Probs { .. } => None,
+        }
+    }
+
+    /// Copies the probabilities of some rows.
+    fn copy_rows(&self, rows: &Range<usize>, target: &mut [f64]) {
+        let PredictionSource::Probs { values, .. } = &self.source else {
+            unreachable!("scores are not probabilities");
+        };
+        let cells = rows.start * self.classes..rows.end * self.classes;
+        let narrow = match values {
+            ScoreArray::F32(values) => values.to_slice(),
+            ScoreArray::Owned(values) => values.as_slice(),
+            _ => None,
+        };
+        let wide = match values {
+            ScoreArray::F64(values) => values.to_slice(),
+            _ => None,
+        };
+        match (narrow, wide) {
+            (Some(values), _) => kernels::widen(&values[cells], target),
+            (_, Some(values)) => kernels::without_negative_zeros(&values[cells], target),
+            _ => {
+                let targets = target.chunks_exact_mut(self.classes);
+                for (row, target) in rows.clone().zip(targets) {
+                    self.copy_probs(row, 0, target);
+                }
+            }
         }
     }
 
@@ -348,11 +422,6 @@ impl<'a> From<&'a Dataset<'_>> for Predictions<'a> {
 }
 
 fn check_probs(row: usize, probs: &[f64], tolerance: f64) -> Result<()> {
-    // A fast check for the common case; the loop below finds the culprit.
-    let (possible, sum) = kernels::total(probs);
-    if possible && (sum - 1.0).abs() <= 0.5 * tolerance {
-        return Ok(());
-    }
     let mut largest = 0;
     for (column, &value) in probs.iter().enumerate() {
         if value.is_nan() {
@@ -408,7 +477,7 @@ mod tests {
         predictions.probabilities(0, &mut row);
         let mut part = [0.0; 2];
         let normaliser = predictions.exponentials(0, &mut [0.0; 4]);
-        predictions.part(0, 1, normaliser, &mut part);
+        predictions.parts(0, 1, &[normaliser], &mut Vec::new(), &mut part);
         assert_eq!(
             part.map(f64::to_bits).as_slice(),
             row.map(f64::to_bits)[1..3].as_ref(),
