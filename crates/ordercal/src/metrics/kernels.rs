@@ -206,9 +206,11 @@ vectorized! {
 vectorized! {
     /// Σ aᵢ bᵢ.
     pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
-        let mut lanes = [0.0; LANES];
-        let mut left = a.chunks_exact(LANES);
-        let mut right = b.chunks_exact(LANES);
+        // Several vectors, so that a step need not wait for the one before.
+        const WIDE: usize = 4 * LANES;
+        let mut lanes = [0.0; WIDE];
+        let mut left = a.chunks_exact(WIDE);
+        let mut right = b.chunks_exact(WIDE);
         for (a, b) in (&mut left).zip(&mut right) {
             for ((lane, &a), &b) in lanes.iter_mut().zip(a).zip(b) {
                 *lane += a * b;
@@ -291,6 +293,16 @@ mod tests {
             probabilities(&narrow, &[Normaliser { max, scale: 0.5 }], &mut wide);
             for (p, v) in wide.iter().zip(&values) {
                 assert!((p - (v - max).exp() * 0.5).abs() < 1e-15);
+            }
+
+            let mut listed = Vec::new();
+            for edge in [0.0, 0.3, 1.0, 9.0] {
+                let rest = split(&other, edge, &mut listed);
+                let (above, below): (Vec<_>, Vec<_>) = (0..)
+                    .zip(other.iter().copied())
+                    .partition(|&(_, v)| v >= edge);
+                assert_eq!(listed, above);
+                assert!((rest - below.iter().map(|&(_, v)| v).sum::<f64>()).abs() < 1e-12);
             }
 
             for label in 0..len.min(20) {
