@@ -11,10 +11,10 @@ use rayon::prelude::*;
 
 use super::predictions::{Normaliser, Predictions};
 
-/// The number of rows transposed at a time: two cache lines of 64-bit values.
-const TILE: usize = 16;
+/// The number of rows transposed at a time: 64-bit values in a cache line.
+const TILE: usize = 8;
 /// The largest number of classes in a block.
-const BLOCK: usize = 32;
+const BLOCK: usize = 64;
 
 /// Calls `work` once for each class with its column of probabilities and a buffer of the thread's own, and
 /// returns the results in order of the classes. `work` may overwrite the column.

@@ -206,11 +206,9 @@ vectorized! {
 vectorized! {
     /// Σ aᵢ bᵢ.
     pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
-        // Several vectors, so that a step need not wait for the one before.
-        const WIDE: usize = 4 * LANES;
-        let mut lanes = [0.0; WIDE];
-        let mut left = a.chunks_exact(WIDE);
-        let mut right = b.chunks_exact(WIDE);
+        let mut lanes = [0.0; LANES];
+        let mut left = a.chunks_exact(LANES);
+        let mut right = b.chunks_exact(LANES);
         for (a, b) in (&mut left).zip(&mut right) {
             for ((lane, &a), &b) in lanes.iter_mut().zip(a).zip(b) {
                 *lane += a * b;
