@@ -8,7 +8,7 @@ use ordercal::metrics::{
     Binning, BootstrapOptions, Metric, MetricOptions, Predictions, Reliability, Target,
     bootstrap_watched, evaluate as compute,
 };
-use ordercal::{Progress, ScoreKind, Watch};
+use ordercal::{Progress, ScoreKind, Unwatched, Watch};
 use pyo3::prelude::*;
 
 use crate::arrays::{Labels, Matrix, Rows, kind};
@@ -92,7 +92,8 @@ pub fn evaluate(
             .with_seed(seed)
     });
     type Found = ordercal::Result<(Vec<Measured>, Vec<String>)>;
-    let of = |predictions: &Predictions<'_>, checks: &RowChecks, watch: &dyn Watch| -> Found {
+    type Checks<'a> = &'a dyn Fn() -> RowChecks;
+    let of = |predictions: &Predictions<'_>, checks: Checks<'_>, watch: &dyn Watch| -> Found {
         let values = compute(predictions, &metrics, &options)?;
         let intervals = match &how {
             Some(how) => {
@@ -115,18 +116,16 @@ pub fn evaluate(
             });
             (metric.key(), values[metric], interval)
         };
-        let warnings = checks.evaluation();
+        // Afterwards, when the rows have been read.
+        let warnings = checks().evaluation();
         let warnings = warnings.iter().map(ToString::to_string).collect();
         Ok((metrics.iter().map(one).collect(), warnings))
     };
     let measure = |watch: &dyn Watch| -> Found {
         if kind == ScoreKind::Probs && !soft {
             let predictions = rows.probabilities(view)?;
-            return of(
-                &predictions,
-                &RowChecks::of_probabilities(&predictions),
-                watch,
-            );
+            let checks = || RowChecks::of_probabilities(&predictions);
+            return of(&predictions, &checks, watch);
         }
         let data = rows.dataset(kind, view)?;
         Metric::check_labels(&metrics, &data)?;
@@ -135,9 +134,20 @@ pub fn evaluate(
                 what: "a bootstrap",
             });
         }
-        of(&Predictions::from(&data), &RowChecks::of(&data), watch)
+        let predictions = Predictions::from(&data);
+        let checks = || {
+            let mut checks = RowChecks::new(data.classes());
+            checks.add_predictions(&data, &predictions);
+            checks
+        };
+        of(&predictions, &checks, watch)
     };
-    let (measured, warnings) = beside(py, progress, measure)?.map_err(refuse)?;
+    let found = match how {
+        Some(_) => beside(py, progress, measure)?,
+        // Nothing to watch, and no thread to start. All of it is given to the pool at once, not each loop of it.
+        None => detached(py, || rayon::join(|| measure(&Unwatched), || ()).0)?,
+    };
+    let (measured, warnings) = found.map_err(refuse)?;
     warn(py, &warnings)?;
     Ok(measured)
 }

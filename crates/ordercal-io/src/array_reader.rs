@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::array::{AnyArray, ElementType, Values};
 use crate::error::{Error, Result};
+use crate::spool;
+use crate::whole_array::{self, WholeArray};
 
 /// Bytes are decoded in pieces of about this size, which stay in the cache. A large array is never in memory twice.
 const PIECE: usize = 1 << 20;
@@ -77,6 +79,8 @@ pub(crate) struct ArrayReader {
     bytes: ArrayBytes,
     next: usize,
     buffer: Vec<u8>,
+    /// Where all bytes are in the file, if they can be read from there.
+    whole: Option<WholeArray>,
 }
 
 impl ArrayReader {
@@ -88,6 +92,7 @@ impl ArrayReader {
             bytes,
             next: 0,
             buffer: Vec::new(),
+            whole: None,
         }
     }
 
@@ -115,7 +120,12 @@ impl ArrayReader {
         } else {
             file.seek(SeekFrom::Start(start))
                 .map_err(|e| Error::io(path, "read", e))?;
-            return Self::stream(path, name, layout, Box::new(file), true);
+            let whole = WholeArray {
+                start,
+                checksum: None,
+            };
+            let reader = Self::stream(path, name, layout, Box::new(file), true)?;
+            return Ok(reader.with_whole(whole));
         };
         Ok(Self::new(path, name, layout, bytes))
     }
@@ -152,6 +162,14 @@ impl ArrayReader {
         ))
     }
 
+    /// Says where all bytes of an array in row-major order are in the file.
+    pub(crate) fn with_whole(self, whole: WholeArray) -> Self {
+        Self {
+            whole: Some(whole),
+            ..self
+        }
+    }
+
     pub(crate) fn shape(&self) -> &[usize] {
         &self.layout.shape
     }
@@ -186,7 +204,10 @@ impl ArrayReader {
                 let start = self.next * width;
                 array.values.gather(start..start + rows * width)
             }
-            ArrayBytes::Rows { .. } => self.read_rows(rows)?,
+            ArrayBytes::Rows { .. } => match self.read_whole(rows)? {
+                Some(values) => values,
+                None => self.read_rows(rows)?,
+            },
             ArrayBytes::Columns { .. } => self.read_columns(rows)?,
         };
         self.next += rows;
@@ -195,6 +216,23 @@ impl ArrayReader {
             dtype: self.layout.dtype,
             values,
         })
+    }
+
+    /// All values, if it is all rows that are asked for and they are many.
+    fn read_whole(&mut self, rows: usize) -> Result<Option<Values>> {
+        let layout = &self.layout;
+        let bytes = layout.bytes().unwrap_or(0);
+        if self.next > 0 || rows < layout.rows() || bytes < whole_array::LARGE {
+            return Ok(None);
+        }
+        let Some(whole) = self.whole.take() else {
+            return Ok(None);
+        };
+        let count = rows * layout.width();
+        let plain = spool::plain_file(&self.path)?;
+        let open = || File::open(&plain);
+        let values = whole.read(open, layout.dtype, layout.big_endian, count);
+        values.map_err(|e| stream_error(&self.path, &self.name, 0, bytes, e))
     }
 
     fn read_rows(&mut self, rows: usize) -> Result<Values> {

@@ -91,6 +91,7 @@ mod safetensors;
 mod spool;
 mod stored_zip;
 mod torch;
+mod whole_array;
 mod writer;
 
 pub use atomic::{AtomicFile, discard_pending, write_atomically};

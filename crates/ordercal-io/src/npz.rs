@@ -16,6 +16,7 @@ use crate::error::{Error, Result, clean};
 use crate::formats::{Codec, Format, OutputLayout, Reading, Writing};
 use crate::npy::{self, Header};
 use crate::stored_zip::StoredZip;
+use crate::whole_array::WholeArray;
 use crate::writer::{EncodedSink, OutputSpec, ScoreSink, little_endian, write_bytes};
 
 pub(crate) const CODEC: Codec = Codec {
@@ -130,13 +131,20 @@ impl Archive for Npz {
         let mut reader = open_member(&self.path, member)?;
         io::copy(&mut (&mut reader).take(*header), &mut io::sink())
             .map_err(|e| Error::io(&self.path, "read", e))?;
-        ArrayReader::stream(
-            &self.path,
-            &entry.name,
-            layout,
-            Box::new(reader),
-            !member.deflated,
-        )
+        let bytes = layout.bytes().unwrap_or(usize::MAX) as u64;
+        let mut before = Crc::new();
+        before.combine(&reader.crc);
+        let known = !member.deflated;
+        let array = ArrayReader::stream(&self.path, &entry.name, layout, Box::new(reader), known)?;
+        // The checksum is that of the header and the values, unless something follows them.
+        Ok(if known && member.size - header == bytes {
+            array.with_whole(WholeArray {
+                start: member.start + header,
+                checksum: Some((before, member.crc)),
+            })
+        } else {
+            array
+        })
     }
 }
 

@@ -25,6 +25,7 @@
 use std::collections::BTreeMap;
 
 use ndarray::ArrayView2;
+use rayon::prelude::*;
 
 use crate::data::{Dataset, ScoreKind};
 use crate::error::{Error, Result};
@@ -378,10 +379,11 @@ pub fn predictions<'a>(probs: ArrayView2<'a, f64>, data: &Dataset<'_>) -> Result
 /// # Ok::<(), ordercal::Error>(())
 /// ```
 pub fn changed_predictions(data: &Dataset<'_>, probs: ArrayView2<'_, f64>) -> usize {
-    let rows = probs.rows().into_iter().enumerate();
-    let rows = rows.filter(|(row, _)| !data.repeats(*row));
-    let changed = rows.filter(|(row, after)| argmax(data.scores().row(*row)) != argmax(*after));
-    changed.count()
+    let rows = (0..data.rows()).into_par_iter();
+    let rows = rows.with_min_len((1 << 14) / data.classes() + 1);
+    let rows = rows.filter(|&row| !data.repeats(row));
+    let differs = |row: &usize| argmax(data.scores().row(*row)) != argmax(probs.row(*row));
+    rows.filter(differs).count()
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ pub fn decompose(
 ) -> Result<Decomposition> {
     let folds = data.folds(folds, seed)?;
     let before: Vec<f64> = Predictions::from(data)
-        .row_stats()
+        .stats()
         .iter()
         .map(|stat| stat.nll)
         .collect();

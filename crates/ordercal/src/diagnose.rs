@@ -328,6 +328,14 @@ impl RowChecks {
     /// # Ok::<(), ordercal::Error>(())
     /// ```
     pub fn add(&mut self, data: &Dataset<'_>) {
+        self.add_predictions(data, &Predictions::from(data));
+    }
+
+    /// The same, of rows whose predictions may have been evaluated already, which saves a pass over the scores.
+    ///
+    /// # Panics
+    /// As [`add`](Self::add).
+    pub fn add_predictions(&mut self, data: &Dataset<'_>, predictions: &Predictions<'_>) {
         self.rows += data.examples();
         for &label in data.labels() {
             self.seen[label as usize] = true;
@@ -342,7 +350,7 @@ impl RowChecks {
             self.hits[1] += data.examples();
             return;
         }
-        self.count_hits(&Predictions::from(data));
+        self.count_hits(predictions);
     }
 
     /// The checks of given probabilities.

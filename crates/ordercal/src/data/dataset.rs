@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use ndarray::ArrayView2;
+use rayon::prelude::*;
 
 use super::fingerprint::Fingerprint;
 use super::folds::Folds;
@@ -61,11 +62,11 @@ impl<'a> Dataset<'a> {
     /// If there are not N labels, a label is not a class, or a label's class is masked (`-inf`) in its row.
     pub fn new<L: Copy + TryInto<i64>>(scores: Scores<'a>, labels: &[L]) -> Result<Self> {
         let checked = check_labels(labels, scores.rows(), scores.classes())?;
-        for (row, &label) in checked.iter().enumerate() {
-            let label = label as usize;
-            if scores.row(row)[label] == f32::NEG_INFINITY {
-                return Err(Error::LabelMasked { row, label });
-            }
+        let masked = |row: &usize| scores.row(*row)[checked[*row] as usize] == f32::NEG_INFINITY;
+        let rows = (0..scores.rows()).into_par_iter().with_min_len(1 << 14);
+        if let Some(row) = rows.find_first(masked) {
+            let label = checked[row] as usize;
+            return Err(Error::LabelMasked { row, label });
         }
         Ok(Self {
             scores,

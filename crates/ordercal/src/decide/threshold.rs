@@ -160,7 +160,7 @@ pub fn threshold(predictions: &Predictions<'_>, options: &ThresholdOptions) -> R
             expected: "none: the guarantee counts rows, each once",
         });
     }
-    let stats = predictions.row_stats();
+    let stats = predictions.stats();
     let mut sorted: Vec<(f64, bool)> = stats.iter().map(|s| (s.confidence, s.hit())).collect();
     sorted.sort_by(|a, b| b.0.total_cmp(&a.0));
     let rows = sorted.len() as u64;

@@ -38,6 +38,15 @@ pub(crate) fn top(scores: &[f32]) -> f32 {
     fold::<64, _, _>(scores, f32::NEG_INFINITY, larger, larger)
 }
 
+vectorized! {
+    /// The largest score of a row, and the smallest that is not masked.
+    pub(crate) fn range(scores: &[f32]) -> (f32, f32) {
+        let top = top(scores);
+        let lower = |low: f32, score: f32| if (score < low) & (score > f32::NEG_INFINITY) { score } else { low };
+        (top, fold::<64, _, _>(scores, top, lower, |a, b| if b < a { b } else { a }))
+    }
+}
+
 /// The sum of K numbers in [0, `top`], the same for any order of them.
 ///
 /// Each is first rounded to a multiple of 2^(⌈log₂ K⌉ − 51) times the power of two at or below `top`. Sums of such
@@ -48,6 +57,12 @@ fn exact_sum(values: &[f64], top: f64) -> f64 {
     let rounder = power_of_two(top) * rounder(values.len());
     let add = |sum, value| sum + ((value + rounder) - rounder);
     fold::<32, _, _>(values, 0.0, add, |a, b| a + b)
+}
+
+/// The sum of a row of e^(v − max), the same for any order of it.
+#[inline(always)]
+pub(crate) fn sum_of_exponentials(e: &[f64]) -> f64 {
+    exact_sum(e, 1.0)
 }
 
 /// The power of two at or below a positive, normal number.
@@ -257,6 +272,26 @@ mod tests {
             for _ in 0..20 {
                 rng.shuffle(&mut scores);
                 assert_eq!(log_sum_exp(&scores), first);
+            }
+        }
+    }
+
+    #[test]
+    fn the_range_of_a_row_leaves_out_masked_classes() {
+        let mut rng = Rng::new(5);
+        for classes in [1, 2, 23, 24, 65, 1000] {
+            let mut scores: Vec<f32> = (0..classes).map(|_| rng.normal() as f32).collect();
+            let sorted = |mut scores: Vec<f32>| {
+                scores.sort_by(f32::total_cmp);
+                (scores[scores.len() - 1], scores[0])
+            };
+            assert_eq!(range(&scores), sorted(scores.clone()));
+            if classes > 1 {
+                let masked = rng.below(classes);
+                scores[masked] = f32::NEG_INFINITY;
+                let found = range(&scores);
+                scores.remove(masked);
+                assert_eq!(found, sorted(scores));
             }
         }
     }

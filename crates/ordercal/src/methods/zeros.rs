@@ -152,19 +152,22 @@ fn read(model: &Model, data: &Dataset<'_>) -> Result<Dataset<'static>> {
 /// Counts the zeros.
 pub(crate) fn count(data: &Dataset<'_>) -> Zeros {
     let depth = f64::from(SMALLEST).ln() + SLACK;
+    // No log-sum-exp is further above the largest score, and rounding counts for less than 1.
+    let most = (data.classes() as f64).ln() + 1.0;
     let rows = data.scores().as_slice().par_chunks(data.classes());
     let (rows, labels, depth) = rows
         .enumerate()
         .filter(|(row, _)| data.weight(*row) > 0.0)
         .map(|(row, scores)| {
-            let top = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let (top, lowest) = softmax::range(scores);
+            let below = (top - lowest).min(f32::MAX);
+            if lowest > (f64::from(top) + most + depth) as f32 {
+                return (0, 0, below);
+            }
             let least = (softmax::log_sum_exp(scores) + depth) as f32;
             let zero = |score: f32| score > f32::NEG_INFINITY && score <= least;
             let any = scores.iter().any(|&score| zero(score));
             let label = zero(scores[data.labels()[row] as usize]);
-            let possible = scores.iter().filter(|s| **s > f32::NEG_INFINITY);
-            let lowest = possible.fold(top, |lowest, &score| lowest.min(score));
-            let below = (top - lowest).min(f32::MAX);
             (usize::from(any), usize::from(label), below)
         })
         .reduce(|| (0, 0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1, a.2.max(b.2)));

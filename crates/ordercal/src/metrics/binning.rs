@@ -120,10 +120,20 @@ pub(crate) fn edge(i: usize, bins: usize) -> f64 {
     i as f64 / bins as f64
 }
 
+/// Whether a confidence is so far inside of its bin, as a part of the width, that rounding does not matter.
+#[inline]
+fn is_inside(part: f64) -> bool {
+    (part - 0.5).abs() < 0.5 - 1e-9
+}
+
 /// The bin of a confidence under [`Binning::EqualWidth`].
 #[inline]
 pub(crate) fn equal_width_bin(confidence: f64, bins: usize) -> usize {
-    let mut bin = ((confidence * bins as f64) as usize).min(bins - 1);
+    let product = confidence * bins as f64;
+    let mut bin = (product as usize).min(bins - 1);
+    if is_inside(product - bin as f64) {
+        return bin;
+    }
     // The product is rounded, so compare with the edges themselves.
     while bin > 0 && confidence <= edge(bin, bins) {
         bin -= 1;
@@ -141,7 +151,11 @@ pub(crate) fn left_closed_bin(confidence: f64, bins: usize) -> usize {
         return 0;
     }
     let widths = bins - 1;
-    let mut bin = ((confidence * widths as f64) as usize).min(widths);
+    let product = confidence * widths as f64;
+    let mut bin = (product as usize).min(widths);
+    if is_inside(product - bin as f64) {
+        return bin;
+    }
     while bin > 0 && confidence < edge(bin, widths) {
         bin -= 1;
     }

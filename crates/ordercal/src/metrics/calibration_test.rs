@@ -90,7 +90,7 @@ pub fn calibration_test(
         Compute::TopLabel(compute) => compute(rows, options),
         Compute::Rows(_) | Compute::PerClass(..) => unreachable!("not of the top label"),
     };
-    let top = TopLabel::new(&predictions.row_stats());
+    let top = TopLabel::new(predictions.stats());
     let weight = top.sort_weights(predictions.weights());
     let weight = weight.as_deref();
     let observed = compute(&top.sorted(weight), options);

@@ -5,6 +5,8 @@
 //! into a buffer of its own. All buffers together hold at most half the bytes of an f32 matrix. One thread
 //! handles a class, its rows in order, so results do not depend on the number of threads.
 
+use std::sync::{Mutex, PoisonError};
+
 use rayon::prelude::*;
 
 use super::predictions::{Normaliser, Predictions};
@@ -16,39 +18,33 @@ const BLOCK: usize = 64;
 
 /// Calls `work` once for each class with its column of probabilities and a buffer of the thread's own, and
 /// returns the results in order of the classes. `work` may overwrite the column.
-pub(crate) fn for_each_class<S, T: Send>(
+pub(crate) fn for_each_class<S: Send, T: Send>(
     predictions: &Predictions<'_>,
     scratch: impl Fn() -> S + Sync,
     work: impl Fn(usize, &mut [f64], &mut S) -> T + Sync,
 ) -> Vec<T> {
     let rows = predictions.rows();
     let classes = predictions.classes();
-    let normalisers: Vec<Normaliser> = (0..rows)
-        .into_par_iter()
-        .with_min_len(64)
-        .map_init(
-            || vec![0.0; classes],
-            |buffer, row| predictions.exponentials(row, buffer),
-        )
-        .collect();
+    let normalisers: Vec<Normaliser> = predictions.normalisers().collect();
     let block = (classes / (4 * rayon::current_num_threads())).clamp(1, BLOCK);
     let starts: Vec<usize> = (0..classes).step_by(block).collect();
+    // Buffers that no thread uses at the moment: new ones for every block would be new pages.
+    let idle = Mutex::new(Vec::new());
+    let lock = || idle.lock().unwrap_or_else(PoisonError::into_inner);
     let nested: Vec<Vec<T>> = starts
         .into_par_iter()
         .with_max_len(1)
-        .map_init(
-            || (Vec::new(), scratch()),
-            |(columns, scratch), first| {
-                let width = block.min(classes - first);
-                columns.resize(width * rows, 0.0);
-                fill(predictions, &normalisers, first, width, columns);
-                columns
-                    .chunks_mut(rows)
-                    .enumerate()
-                    .map(|(offset, column)| work(first + offset, column, scratch))
-                    .collect()
-            },
-        )
+        .map(|first| {
+            let found = lock().pop();
+            let (mut columns, mut own) = found.unwrap_or_else(|| (Vec::new(), scratch()));
+            let width = block.min(classes - first);
+            columns.resize(width * rows, 0.0);
+            fill(predictions, &normalisers, first, width, &mut columns);
+            let work = |(offset, column)| work(first + offset, column, &mut own);
+            let results = columns.chunks_mut(rows).enumerate().map(work).collect();
+            lock().push((columns, own));
+            results
+        })
         .collect();
     nested.into_iter().flatten().collect()
 }
@@ -62,12 +58,12 @@ fn fill(
 ) {
     let rows = normalisers.len();
     let mut tile = [0.0; TILE * BLOCK];
+    let mut copy = Vec::with_capacity(TILE * BLOCK);
     for start in (0..rows).step_by(TILE) {
         let height = TILE.min(rows - start);
-        for (row, part) in tile.chunks_mut(width).take(height).enumerate() {
-            let row = start + row;
-            predictions.part(row, first, normalisers[row], part);
-        }
+        let normalisers = &normalisers[start..start + height];
+        let part = &mut tile[..height * width];
+        predictions.parts(start, first, normalisers, &mut copy, part);
         for (class, column) in columns.chunks_mut(rows).enumerate() {
             for (row, target) in column[start..start + height].iter_mut().enumerate() {
                 *target = tile[row * width + class];

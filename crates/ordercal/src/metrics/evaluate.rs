@@ -55,7 +55,7 @@ pub(crate) struct Evaluator<'p, 'a> {
     predictions: &'p Predictions<'a>,
     metrics: &'p [Metric],
     options: &'p MetricOptions,
-    stats: Vec<RowStat>,
+    stats: &'p [RowStat],
     top: Option<TopLabel>,
 }
 
@@ -72,9 +72,9 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         let by_rows =
             |metric: &Metric| !matches!(metric.definition().compute, Compute::PerClass(..));
         let stats = if metrics.iter().any(by_rows) {
-            predictions.row_stats()
+            predictions.stats()
         } else {
-            Vec::new()
+            &[]
         };
         let sorted = |metric: &Metric| matches!(metric.definition().compute, Compute::TopLabel(_));
         let top = metrics.iter().any(sorted);
@@ -82,7 +82,7 @@ impl<'p, 'a> Evaluator<'p, 'a> {
             predictions,
             metrics,
             options,
-            top: top.then(|| TopLabel::new(&stats)),
+            top: top.then(|| TopLabel::new(stats)),
             stats,
         })
     }
@@ -132,7 +132,7 @@ impl<'p, 'a> Evaluator<'p, 'a> {
     /// The metrics under one weighting; those of single classes are left NaN.
     fn row_values(&self, weights: Option<&[f64]>) -> Vec<f64> {
         let rows = WeightedRows {
-            stats: &self.stats,
+            stats: self.stats,
             weights,
             classes: self.predictions.classes(),
         };
@@ -141,7 +141,7 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         let sorted = top.map(|top| top.sorted(sorted_weights.as_deref()));
         let binned = |metric: &Metric| matches!(metric.definition().compute, Compute::Bins(_));
         let bins = match self.metrics.iter().any(binned) {
-            true => equal_width_sums(&self.stats, weights, self.options.bins),
+            true => equal_width_sums(self.stats, weights, self.options.bins),
             false => Vec::new(),
         };
         let value = |metric: &Metric| match (&metric.definition().compute, &sorted) {

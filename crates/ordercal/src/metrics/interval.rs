@@ -383,11 +383,11 @@ fn finish(
 
 impl TopGaps {
     fn new(metric: Metric, predictions: &Predictions<'_>, options: &MetricOptions) -> Self {
-        let stats = predictions.row_stats();
+        let stats = predictions.stats();
         let own = predictions.weights();
         match metric {
             Metric::Ks | Metric::SmEce => {
-                let sorted = TopLabel::new(&stats);
+                let sorted = TopLabel::new(stats);
                 let weight = sorted.sort_weights(own);
                 let rows = sorted.sorted(weight.as_deref());
                 if metric == Metric::Ks {

@@ -23,6 +23,7 @@ mod evaluate;
 mod interval;
 mod kernels;
 mod options;
+mod order_statistics;
 mod predictions;
 mod ranking;
 mod registry;

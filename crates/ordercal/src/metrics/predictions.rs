@@ -1,13 +1,14 @@
 //! Predicted probabilities with their labels, computed from scores or given.
 
-use ndarray::ArrayView2;
-use rayon::prelude::*;
+mod reading;
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::kernels;
 use super::row_stats::RowStat;
 use crate::data::{Dataset, ScoreArray, ScoreKind, check_labels, check_weights};
 use crate::error::{Error, Result};
-use crate::math::softmax;
 
 /// Rows of predicted probabilities with labels and, optionally, weights.
 ///
@@ -41,6 +42,8 @@ pub struct Predictions<'a> {
     classes: usize,
     labels: Labels<'a>,
     weights: Option<Weights<'a>>,
+    /// What [`stats`](Self::stats) found: most of what is asked of predictions needs it.
+    stats: OnceLock<Vec<RowStat>>,
 }
 
 #[derive(Debug, Clone)]
@@ -75,6 +78,7 @@ impl<'a> Predictions<'a> {
             classes: data.classes(),
             labels: data.labels().into(),
             weights: data.weights().map(Into::into),
+            stats: OnceLock::new(),
         }
     }
 
@@ -137,19 +141,30 @@ impl<'a> Predictions<'a> {
             classes,
             labels: labels.into(),
             weights: None,
+            stats: OnceLock::new(),
         };
-        (0..rows)
-            .into_par_iter()
-            .with_min_len(64)
-            .map_init(
-                || vec![0.0; classes],
-                |buffer, row| {
-                    predictions.copy_probs(row, 0, buffer);
-                    check_probs(row, buffer, tolerance)
-                },
-            )
-            .find_map_first(Result::err)
-            .map_or(Ok(predictions), Err)
+        // They are read once, for the check and for what the metrics need of the rows.
+        let first_invalid = AtomicUsize::new(rows);
+        let stats = predictions.read_all(|group, probs| {
+            if !kernels::are_distributions(probs, classes, 0.5 * tolerance) {
+                let rows = group.clone().zip(probs.chunks_exact(classes));
+                let mut errors =
+                    rows.filter(|(row, probs)| check_probs(*row, probs, tolerance).is_err());
+                if let Some((row, _)) = errors.next() {
+                    first_invalid.fetch_min(row, Ordering::Relaxed);
+                }
+            }
+        });
+        let row = first_invalid.into_inner();
+        if row < rows {
+            let mut probs = vec![0.0; classes];
+            predictions.copy_probs(row, 0, &mut probs);
+            check_probs(row, &probs, tolerance)?;
+        }
+        Ok(Self {
+            stats: stats.into(),
+            ..predictions
+        })
     }
 
     /// Sets the weights: row i counts `weights[i]` times.
@@ -182,21 +197,6 @@ impl<'a> Predictions<'a> {
         self.weights.as_deref()
     }
 
-    /// The predicted class of every row: that of the largest probability, the first of several.
-    pub(crate) fn predicted(&self) -> impl IndexedParallelIterator<Item = u32> + '_ {
-        let rows = (0..self.rows).into_par_iter().with_min_len(64);
-        rows.map_init(
-            || vec![0.0; self.classes],
-            |buffer, row| match self.scores_row(row) {
-                Some(scores) => kernels::rank_narrow(scores, 0, softmax::top(scores)).0,
-                None => {
-                    self.copy_probs(row, 0, buffer);
-                    kernels::rank_wide(buffer, 0, kernels::largest(buffer)).0
-                }
-            },
-        )
-    }
-
     /// Writes one row of K probabilities.
     ///
     /// # Panics
@@ -211,133 +211,7 @@ impl<'a> Predictions<'a> {
     /// The contribution of every row to the metrics that are means over rows or depend on the predicted
     /// class only.
     pub fn row_stats(&self) -> Vec<RowStat> {
-        (0..self.rows)
-            .into_par_iter()
-            .with_min_len(64)
-            .map_init(
-                || vec![0.0; self.classes],
-                |buffer, row| {
-                    let normaliser = self.exponentials(row, buffer);
-                    self.row_stat(row, normaliser, buffer)
-                },
-            )
-            .collect()
-    }
-
-    /// A row's statistics from its exponentials, which are left unchanged.
-    pub(crate) fn row_stat(
-        &self,
-        row: usize,
-        normaliser: Normaliser,
-        buffer: &mut [f64],
-    ) -> RowStat {
-        let label = self.labels[row] as usize;
-        let Normaliser { max, scale } = normaliser;
-        // The label's term is added apart as (1 − p)²: p² − 2p + 1 would cancel.
-        let label_exponential = std::mem::replace(&mut buffer[label], 0.0);
-        let others = kernels::sum_of_squares(buffer, scale);
-        buffer[label] = label_exponential;
-        let p_label = label_exponential * scale;
-        let brier = others + (1.0 - p_label) * (1.0 - p_label);
-
-        let (predicted, rank, confidence, nll) = match self.scores_row(row) {
-            Some(scores) => {
-                let (predicted, rank) = kernels::rank_narrow(scores, label, max as f32);
-                let nll = (max - f64::from(scores[label])) - scale.ln();
-                (predicted, rank, scale, nll)
-            }
-            None => {
-                let largest = kernels::largest(buffer);
-                let (predicted, rank) = kernels::rank_wide(buffer, label, largest);
-                (predicted, rank, largest * scale, -p_label.ln())
-            }
-        };
-        RowStat {
-            confidence,
-            // −ln 1 is −0, which would print with its sign.
-            nll: nll.max(0.0),
-            brier,
-            predicted,
-            rank,
-        }
-    }
-
-    /// Fills a buffer with a row's e^(score − max), or with its given probabilities.
-    pub(crate) fn exponentials(&self, row: usize, buffer: &mut [f64]) -> Normaliser {
-        if let Some(scores) = self.scores_row(row) {
-            kernels::widen(scores, buffer);
-            let (max, sum) = softmax::exponentials(buffer);
-            let scale = 1.0 / sum;
-            return Normaliser { max, scale };
-        }
-        self.copy_probs(row, 0, buffer);
-        let scale = match self.source {
-            PredictionSource::Probs { read: true, .. } => 1.0 / kernels::raise(buffer),
-            _ => 1.0,
-        };
-        Normaliser { max: 0.0, scale }
-    }
-
-    /// Fills a buffer with the probabilities of the classes from `first` on, given the row's normaliser.
-    pub(crate) fn part(
-        &self,
-        row: usize,
-        first: usize,
-        normaliser: Normaliser,
-        buffer: &mut [f64],
-    ) {
-        match self.scores_row(row) {
-            Some(scores) => {
-                let scores = &scores[first..][..buffer.len()];
-                kernels::probabilities(scores, normaliser.max, normaliser.scale, buffer);
-            }
-            None => {
-                self.copy_probs(row, first, buffer);
-                if let PredictionSource::Probs { read: true, .. } = self.source {
-                    kernels::raise(buffer);
-                    buffer.iter_mut().for_each(|p| *p *= normaliser.scale);
-                }
-            }
-        }
-    }
-
-    fn scores_row(&self, row: usize) -> Option<&[f32]> {
-        match &self.source {
-            PredictionSource::Scores(values) => Some(&values[row * self.classes..][..self.classes]),
-            PredictionSource::Probs { .. } => None,
-        }
-    }
-
-    fn copy_probs(&self, row: usize, first: usize, buffer: &mut [f64]) {
-        fn copy<T: Copy>(
-            values: ArrayView2<'_, T>,
-            (row, first): (usize, usize),
-            to_f64: impl Fn(T) -> f64,
-            buffer: &mut [f64],
-        ) {
-            let values = values.row(row);
-            for (target, &value) in buffer.iter_mut().zip(values.iter().skip(first)) {
-                // Adding 0 turns −0, whose bits sort differently, into 0.
-                *target = to_f64(value) + 0.0;
-            }
-        }
-        fn narrow(values: ArrayView2<'_, f32>, at: (usize, usize), buffer: &mut [f64]) {
-            match values.row(at.0).to_slice() {
-                Some(row) => kernels::widen(&row[at.1..][..buffer.len()], buffer),
-                None => copy(values, at, f64::from, buffer),
-            }
-        }
-        let at = (row, first);
-        let PredictionSource::Probs { values, .. } = &self.source else {
-            unreachable!("scores are not probabilities");
-        };
-        match values {
-            ScoreArray::F32(values) => narrow(*values, at, buffer),
-            ScoreArray::Owned(values) => narrow(values.view(), at, buffer),
-            ScoreArray::F64(values) => copy(*values, at, |v| v, buffer),
-            ScoreArray::F16(values) => copy(*values, at, f64::from, buffer),
-            ScoreArray::Bf16(values) => copy(*values, at, f64::from, buffer),
-        }
+        self.stats().to_vec()
     }
 }
 
@@ -348,11 +222,6 @@ impl<'a> From<&'a Dataset<'_>> for Predictions<'a> {
 }
 
 fn check_probs(row: usize, probs: &[f64], tolerance: f64) -> Result<()> {
-    // A fast check for the common case; the loop below finds the culprit.
-    let (possible, sum) = kernels::total(probs);
-    if possible && (sum - 1.0).abs() <= 0.5 * tolerance {
-        return Ok(());
-    }
     let mut largest = 0;
     for (column, &value) in probs.iter().enumerate() {
         if value.is_nan() {
@@ -408,7 +277,7 @@ mod tests {
         predictions.probabilities(0, &mut row);
         let mut part = [0.0; 2];
         let normaliser = predictions.exponentials(0, &mut [0.0; 4]);
-        predictions.part(0, 1, normaliser, &mut part);
+        predictions.parts(0, 1, &[normaliser], &mut Vec::new(), &mut part);
         assert_eq!(
             part.map(f64::to_bits).as_slice(),
             row.map(f64::to_bits)[1..3].as_ref(),

@@ -145,11 +145,11 @@ impl Reliability {
         options.validate()?;
         let bins = match target {
             Target::TopLabel if binning == Binning::EqualWidth => {
-                let (stats, weights) = (predictions.row_stats(), predictions.weights());
-                equal_width_bins(&equal_width_sums(&stats, weights, options.bins))
+                let (stats, weights) = (predictions.stats(), predictions.weights());
+                equal_width_bins(&equal_width_sums(stats, weights, options.bins))
             }
             Target::TopLabel => {
-                let top = TopLabel::new(&predictions.row_stats());
+                let top = TopLabel::new(predictions.stats());
                 let weight = top.sort_weights(predictions.weights());
                 bins_of(&top.sorted(weight.as_deref()), binning, options.bins)
             }

@@ -13,7 +13,7 @@
 /// assert!((stat.nll + 0.3_f64.ln()).abs() < 1e-12);
 /// # Ok::<(), ordercal::Error>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[non_exhaustive]
 pub struct RowStat {
     /// The largest probability.
@@ -26,6 +26,8 @@ pub struct RowStat {
     pub predicted: u32,
     /// How many classes precede the label in order of descending probability, ties in order of class index.
     pub rank: u32,
+    /// What the row's exponentials, or its given probabilities, are multiplied by.
+    pub(crate) scale: f64,
 }
 
 impl RowStat {

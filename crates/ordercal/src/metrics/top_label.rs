@@ -11,14 +11,32 @@ pub(crate) fn equal_width_sums(
     weights: Option<&[f64]>,
     bins: usize,
 ) -> Vec<BinSum> {
+    /// Rows whose sums are added up before they are joined with those of other rows.
+    const BLOCK: usize = 1 << 14;
+    let of_block = |(block, stats): (usize, &[RowStat])| {
+        let mut sums = vec![BinSum::default(); bins];
+        for (row, stat) in (block * BLOCK..).zip(stats) {
+            let weight = weights.map_or(1.0, |weights| weights[row]);
+            let sum = &mut sums[equal_width_bin(stat.confidence, bins)];
+            sum.rows += u64::from(weight > 0.0);
+            sum.weight += weight;
+            sum.confidence += weight * stat.confidence;
+            sum.hits += if stat.hit() { weight } else { 0.0 };
+        }
+        sums
+    };
+    if stats.len() <= BLOCK {
+        return of_block((0, stats));
+    }
+    let blocks = stats.par_chunks(BLOCK).enumerate().map(of_block);
+    let blocks: Vec<Vec<BinSum>> = blocks.collect();
     let mut sums = vec![BinSum::default(); bins];
-    for (row, stat) in stats.iter().enumerate() {
-        let weight = weights.map_or(1.0, |weights| weights[row]);
-        let sum = &mut sums[equal_width_bin(stat.confidence, bins)];
-        sum.rows += u64::from(weight > 0.0);
-        sum.weight += weight;
-        sum.confidence += weight * stat.confidence;
-        sum.hits += if stat.hit() { weight } else { 0.0 };
+    for (place, bin) in blocks.iter().flat_map(|block| block.iter().enumerate()) {
+        let sum = &mut sums[place];
+        sum.rows += bin.rows;
+        sum.weight += bin.weight;
+        sum.confidence += bin.confidence;
+        sum.hits += bin.hits;
     }
     sums
 }

@@ -3,7 +3,7 @@
 use super::{FACTORS, Resamples, Simulated};
 use crate::math::simd::vectorized;
 use crate::metrics::binning::{BinSum, Sorted, equal_width_bin, left_closed_bin};
-use crate::metrics::classwise::OrderStatistics;
+use crate::metrics::order_statistics::OrderStatistics;
 use crate::metrics::{Metric, MetricOptions};
 
 /// How gaps of bins become a number.

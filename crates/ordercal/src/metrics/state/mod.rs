@@ -14,6 +14,7 @@ use super::binning::{edge, equal_width_bin, left_closed_bin};
 use super::options::MetricOptions;
 use super::predictions::Predictions;
 use super::registry::spiegelhalter_z;
+use super::row_stats::RowStat;
 use super::smooth;
 use crate::error::{Error, Result};
 use crate::math::simd::vectorized;
@@ -420,8 +421,9 @@ impl MetricState {
             return;
         }
         let weight = fixed(w);
-        let normaliser = batch.exponentials(row, &mut buffers.probs);
-        let stat = batch.row_stat(row, normaliser, &mut buffers.probs);
+        let mut stat = [RowStat::default()];
+        batch.read_rows(row..row + 1, &mut buffers.probs, &mut stat, |_, _| {});
+        let [stat] = stat;
         let confidence = weighted(w, stat.confidence);
         let hit = stat.hit();
 
@@ -453,11 +455,11 @@ impl MetricState {
 
         let label = batch.labels()[row] as usize;
         if in_bulk {
-            scale_and_add(&mut buffers.probs, normaliser.scale, &mut buffers.totals);
+            scale_and_add(&mut buffers.probs, stat.scale, &mut buffers.totals);
             self.add_classes_in_bulk(label, buffers);
         } else {
             for p in &mut buffers.probs {
-                *p *= normaliser.scale;
+                *p *= stat.scale;
             }
             if self.has_class_bins() {
                 self.add_classes(label, w, weight, &buffers.probs);
