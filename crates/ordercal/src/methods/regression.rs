@@ -151,9 +151,9 @@ pub(super) fn regress(examples: &Examples, used: [bool; 2]) -> ([f64; 3], f64) {
             [x] => one_feature(x, &examples.weights, point),
             _ => no_feature(point),
         };
-        for i in 0..3 {
-            sums.value -= of_targets[i] * point[i];
-            sums.gradient[i] -= of_targets[i];
+        for ((slope, target), value) in sums.gradient.iter_mut().zip(of_targets).zip(point) {
+            sums.value -= target * value;
+            *slope -= target;
         }
         sums
     };
@@ -241,8 +241,7 @@ fn add_lanes<const TWO: bool>(
     weights: &[f64; LANES],
     point: &[f64; 3],
 ) {
-    for lane in 0..LANES {
-        let (x, y, weight) = (x[lane], y[lane], weights[lane]);
+    for (lane, ((&x, &y), &weight)) in x.iter().zip(y).zip(weights).enumerate() {
         let z = if TWO {
             x * point[0] + y * point[1] + point[2]
         } else {

@@ -108,7 +108,7 @@ impl PrefixSums {
             row = row.min(c.len() - 1);
             let next = if upto(row + 1) <= cut + tolerance {
                 let later = self.weight[row + 1..].windows(2);
-                let skipped = later.take_while(|pair| pair[0][lane] == pair[1][lane]);
+                let skipped = later.take_while(|pair| pair[1][lane] <= pair[0][lane]);
                 let next = row + 1 + skipped.count();
                 if next < c.len() { next } else { row }
             } else {
@@ -148,10 +148,11 @@ vectorized! {
         let targets = sums.0[1..].iter_mut().zip(&mut sums.1[1..]).zip(&mut sums.2[1..]);
         for (((&c, &hit), &row), ((to_weight, to_confidence), to_hits)) in places.zip(targets) {
             let own = &weights[row];
-            for lane in 0..LANES {
-                weight[lane] += own[lane];
-                confidence[lane] += own[lane] * c;
-                hits[lane] += own[lane] * hit;
+            let lanes = weight.iter_mut().zip(&mut confidence).zip(&mut hits);
+            for (((weight, confidence), hits), own) in lanes.zip(own) {
+                *weight += own;
+                *confidence += own * c;
+                *hits += own * hit;
             }
             *to_weight = weight;
             *to_confidence = confidence;

@@ -396,14 +396,14 @@ mod tests {
             };
             let sum: f64 = (0..k).map(e).sum();
             let t: f64 = u.iter().sum();
-            for i in 0..k {
+            for (i, &u) in u.iter().enumerate() {
                 let p = e(i) / sum;
                 let v = data.weight(row) * p * (1.0 - p);
-                let terms = [v, v * u[i], v * u[i] * u[i], v * t, v * t * u[i], v * t * t];
+                let terms = [v, v * u, v * u * u, v * t, v * t * u, v * t * t];
                 for (moment, term) in terms.into_iter().enumerate() {
                     moments[moment * k + i] += term;
                 }
-                moments[6 * k] += data.weight(row) * (u[i] - t / k as f64).powi(2);
+                moments[6 * k] += data.weight(row) * (u - t / k as f64).powi(2);
             }
         }
         moments.truncate(moment_count(shape, k));

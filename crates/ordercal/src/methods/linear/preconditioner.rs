@@ -79,11 +79,11 @@ impl Preconditioner {
         };
         let raised = blocks.iter().map(|block| {
             let mut raised = *block;
-            for i in 0..3 {
-                for j in 0..=i {
-                    raised[i][j] += floor[i][j];
+            for (place, (row, floor)) in raised.iter_mut().zip(&floor).enumerate() {
+                for (value, floor) in row.iter_mut().zip(floor) {
+                    *value += floor;
                 }
-                raised[i][i] += 2.0 * diagonal[i];
+                row[place] += 2.0 * diagonal[place];
             }
             raised
         });
@@ -255,13 +255,13 @@ mod tests {
         for _ in 0..50 {
             let u: Vec<f64> = (0..classes).map(|_| rng.normal() - 5.0).collect();
             let t: f64 = u.iter().sum();
-            for i in 0..classes {
+            for (i, &u) in u.iter().enumerate() {
                 let v = 0.01 * rng.uniform();
-                let terms = [v, v * u[i], v * u[i] * u[i], v * t, v * t * u[i], v * t * t];
+                let terms = [v, v * u, v * u * u, v * t, v * t * u, v * t * t];
                 for (moment, term) in terms.into_iter().enumerate() {
                     moments[moment * classes + i] += term;
                 }
-                moments[6 * classes] += 0.01 * (u[i] - t / classes as f64).powi(2);
+                moments[6 * classes] += 0.01 * (u - t / classes as f64).powi(2);
             }
         }
         moments
