@@ -46,30 +46,42 @@ pub(crate) fn fit_maps<M: Send>(
         .par_chunks(classes)
         .map(|scores| count_unmasked(scores) < 2)
         .collect();
-    let cases = |class: usize| -> Vec<BinaryCase> {
-        let rows = (0..data.rows()).filter(|&row| {
-            let unmasked = log_odds[row * classes + class] > f64::NEG_INFINITY;
-            unmasked && !one_unmasked[row] && data.weight(row) > 0.0
-        });
-        let case = |row: usize| BinaryCase {
-            log_odds: log_odds[row * classes + class],
-            weight: data.weight(row),
-            positive: data.labels()[row] as usize == class,
-        };
-        rows.map(case).collect()
+    // Neighbouring classes at once: they share the cache lines of a row.
+    let cases = |maps: &[usize]| -> Vec<Vec<BinaryCase>> {
+        let mut cases = vec![Vec::new(); maps.len()];
+        for (row, log_odds) in log_odds.chunks_exact(classes).enumerate() {
+            let weight = data.weight(row);
+            if one_unmasked[row] || weight <= 0.0 {
+                continue;
+            }
+            let label = data.labels()[row] as usize;
+            for (cases, &map) in cases.iter_mut().zip(maps) {
+                let class = class_of(map, classes);
+                if log_odds[class] > f64::NEG_INFINITY {
+                    cases.push(BinaryCase {
+                        log_odds: log_odds[class],
+                        weight,
+                        positive: label == class,
+                    });
+                }
+            }
+        }
+        cases
     };
     // In groups of classes, so that progress is reported and the fit can be cancelled.
-    const GROUP: usize = 32;
+    const GROUP: usize = 64;
+    const NEIGHBOURS: usize = 8;
     let count = map_count(classes);
+    let neighbours = (count / (4 * rayon::current_num_threads())).clamp(1, NEIGHBOURS);
     let mut fitted = Vec::with_capacity(count);
     while fitted.len() < count {
         report_progress(watch, fitted.len(), count, nll_before)?;
-        let group = fitted.len()..count.min(fitted.len() + GROUP);
-        let maps: Vec<M> = group
-            .into_par_iter()
-            .map(|map| fit(&cases(class_of(map, classes))))
+        let group: Vec<usize> = (fitted.len()..count.min(fitted.len() + GROUP)).collect();
+        let maps: Vec<Vec<M>> = group
+            .par_chunks(neighbours)
+            .map(|maps| cases(maps).iter().map(|cases| fit(cases)).collect())
             .collect();
-        fitted.extend(maps);
+        fitted.extend(maps.into_iter().flatten());
     }
     Ok(fitted)
 }

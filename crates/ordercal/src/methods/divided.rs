@@ -11,7 +11,7 @@ use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 
 use super::likelihood::{Likelihood, row_spreads_of};
-use super::linear::{LinearRows, LinearSums};
+use super::linear::{LinearRows, LinearSums, moment_count};
 use super::network::diag;
 use super::rows::{GridNll, Rows};
 use super::zeros::{self, Zeros};
@@ -65,8 +65,11 @@ enum Ask {
     },
     /// The NLL of softmax(βx) and its two derivatives.
     Likelihood { beta: f64 },
-    /// The moments of features from which the scales of the parameters follow.
-    Moments { features: Features },
+    /// The moments from which the preconditioner of a linear map with a diagonal matrix follows.
+    Moments {
+        features: Features,
+        params: Vec<f32>,
+    },
     /// The NLL of a linear map with a diagonal matrix, and its gradient.
     Linear {
         features: Features,
@@ -191,7 +194,7 @@ impl Question {
                 histograms.flatten().collect()
             }
             Ask::Likelihood { beta } => Likelihood::new(data).sums(*beta).to_vec(),
-            Ask::Moments { features } => vector_rows(data, features).moments()?,
+            Ask::Moments { features, params } => vector_rows(data, features).moments(params)?,
             Ask::Linear { features, params } => {
                 let mut numbers = vec![0.0; 1 + params.len()];
                 let nll = vector_rows(data, features).pass(params, &mut numbers[1..])?;
@@ -576,11 +579,13 @@ impl LinearSums for DividedLinear<'_> {
         Ok(sums[0])
     }
 
-    fn moments(&self) -> Result<Vec<f64>> {
+    fn moments(&mut self, params: &[f32]) -> Result<Vec<f64>> {
         let ask = Ask::Moments {
             features: self.features.clone(),
+            params: params.to_vec(),
         };
-        self.rows.ask(ask, Some(3 * self.rows.all.classes))
+        let count = moment_count(LinearShape::Vector, self.rows.all.classes);
+        self.rows.ask(ask, Some(count))
     }
 }
 

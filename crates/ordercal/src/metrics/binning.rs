@@ -260,7 +260,12 @@ impl<'a> Sorted<'a> {
         let total = self
             .weight
             .map_or(self.confidence.len() as f64, |w| w.iter().sum());
-        if !self.integer_weights {
+        Self::cuts(total, self.integer_weights, bins)
+    }
+
+    /// [`equal_mass_cuts`](Self::equal_mass_cuts) of rows of this total weight.
+    pub(crate) fn cuts(total: f64, integer_weights: bool, bins: usize) -> Vec<f64> {
+        if !integer_weights {
             return (1..bins).map(|i| total * i as f64 / bins as f64).collect();
         }
         let bins = (bins as f64).min(total);

@@ -4,6 +4,7 @@ use super::binning::{
     BinSum, Binning, Sorted, debiased_square, edge, equal_width_bin, left_closed_bin, power_of_gaps,
 };
 use super::columns::for_each_class;
+use super::equal_mass::{PrefixSums, Weightings};
 use super::kernels;
 use super::options::MetricOptions;
 use super::order_statistics::OrderStatistics;
@@ -19,6 +20,10 @@ pub(crate) fn class_errors(
 ) -> Vec<Vec<Vec<f64>>> {
     let members = Members::new(predictions);
     let weighted = weightings.iter().any(Option::is_some);
+    let together = match weighted && binnings.contains(&Binning::EqualMass) {
+        true => Weightings::new(weightings, predictions.rows()),
+        false => Weightings::new(&[], 0),
+    };
     let per_class = for_each_class(
         predictions,
         ColumnScratch::default,
@@ -34,12 +39,13 @@ pub(crate) fn class_errors(
             let mut errors = Vec::with_capacity(binnings.len() * weightings.len());
             for &binning in binnings {
                 if binning == Binning::EqualMass && weighted {
-                    let sorter = &mut scratch.sorter;
-                    sorter.sort(column, predictions.labels(), class, true);
-                    let error = |weights: &Option<&[f64]>| {
-                        scratch.sorter.debiased_square(*weights, options.bins)
-                    };
-                    errors.extend(weightings.iter().map(error));
+                    scratch
+                        .sorter
+                        .sort(column, predictions.labels(), class, true);
+                    let sorter = &scratch.sorter;
+                    let sorted = Sorted::new(&sorter.confidence, &sorter.hit, None);
+                    let (sums, rows) = (&mut scratch.sums, &sorter.row);
+                    errors.extend(sums.debiased_squares(&sorted, rows, &together, options.bins));
                 } else if binning == Binning::EqualMass {
                     let sums = scratch.statistics.bin_sums(column, hits, options.bins);
                     let error = debiased_square(&sums);
@@ -68,6 +74,7 @@ pub(crate) fn class_errors(
 struct ColumnScratch {
     split: Split,
     sorter: ColumnSorter,
+    sums: PrefixSums,
     statistics: OrderStatistics,
 }
 
@@ -224,13 +231,6 @@ impl ColumnSorter {
             self.hit.extend(keys.iter().map(|&(k, _)| hit(k)));
             self.row.extend(keys.iter().map(|&(_, row)| row));
         }
-    }
-
-    fn debiased_square(&self, weights: Option<&[f64]>, bins: usize) -> f64 {
-        let weight: Option<Vec<f64>> =
-            weights.map(|weights| self.row.iter().map(|&row| weights[row]).collect());
-        let rows = Sorted::new(&self.confidence, &self.hit, weight.as_deref());
-        debiased_square(&rows.bin_sums(Binning::EqualMass, bins))
     }
 }
 

@@ -19,6 +19,7 @@ mod classwise;
 mod columns;
 mod cox;
 mod definition;
+mod equal_mass;
 mod evaluate;
 mod interval;
 mod kernels;

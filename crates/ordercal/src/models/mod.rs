@@ -40,6 +40,7 @@ pub(crate) use form::{Form, RowBlock, count_unmasked};
 pub use kernel::{KernelModel, KernelParts};
 pub(crate) use linear::{LARGEST_WEIGHT, LinearShape};
 pub use linear::{LinearModel, LinearParts};
+#[cfg(test)]
 pub(crate) use logistic::log_probabilities;
 pub use logistic::{LogisticModel, LogisticParts};
 pub use mixture::MixtureModel;

@@ -21,19 +21,9 @@ pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
 
 /// `target` += `factor` · `values`.
 pub(crate) fn add_scaled(target: &mut [f64], factor: f64, values: &[f64]) {
-    update(target, values, |target, value| target + factor * value);
-}
-
-/// Multiplies `target` by `factors`, elementwise.
-pub(crate) fn multiply(target: &mut [f64], factors: &[f64]) {
-    update(target, factors, |target, factor| target * factor);
-}
-
-/// `target` = `work`(`target`, `values`), elementwise.
-fn update(target: &mut [f64], values: &[f64], work: impl Fn(f64, f64) -> f64 + Sync) {
     let part = |(target, values): (&mut [f64], &[f64])| {
         for (target, &value) in target.iter_mut().zip(values) {
-            *target = work(*target, value);
+            *target += factor * value;
         }
     };
     if target.len() <= PART {
@@ -117,8 +107,7 @@ mod tests {
             let mut sum = a.clone();
             add_scaled(&mut sum, 0.5, &b);
             let mut product = vec![0.0; n];
-            combine(&mut product, &a, &b, |a, b| a - b);
-            multiply(&mut product, &b);
+            combine(&mut product, &a, &b, |a, b| (a - b) * b);
             for i in 0..n {
                 assert_eq!(
                     (sum[i], product[i]),

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use crate::data::{Dataset, Folds};
 use crate::error::{Error, Result};
-use crate::models::apply;
+use crate::models::{Model, apply};
 use crate::registry::Method;
 use crate::watch::{FitCounter, Watch};
 
@@ -154,7 +154,7 @@ pub fn choose(
         let weight = held_out.total_weight();
         let nlls = candidates
             .par_iter()
-            .map(|method| held_out_nll(method, &kept, &held_out, &counter))
+            .map(|method| Ok(fit_without(method, &kept, &held_out, &counter)?.1))
             .collect::<Result<Vec<f64>>>()?;
         for (score, nll) in scores.iter_mut().zip(nlls) {
             score.nll += weight / total * nll;
@@ -185,13 +185,13 @@ pub(super) fn split(
     Ok((kept, data.select(&folds.held_out(fold))))
 }
 
-/// Fits a method to the kept rows and returns its mean NLL on the held-out rows; 0 if they have no weight.
-pub(super) fn held_out_nll(
+/// Fits a method to the kept rows and returns the model with its mean NLL on the held-out rows; 0 if they have no weight.
+pub(super) fn fit_without(
     method: &Method,
     kept: &Dataset<'_>,
     held_out: &Dataset<'_>,
     counter: &FitCounter<'_>,
-) -> Result<f64> {
+) -> Result<(Model, f64)> {
     let fitted = method.fit_watched(kept, counter)?;
     let nll = if held_out.total_weight() > 0.0 {
         apply::mean_nll(&fitted.model, held_out)
@@ -199,7 +199,7 @@ pub(super) fn held_out_nll(
         0.0
     };
     counter.finish(fitted.report.evaluations, nll)?;
-    Ok(nll)
+    Ok((fitted.model, nll))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::cross_validation::{held_out_nll, split};
+use super::cross_validation::{fit_without, split};
 use crate::data::{Dataset, Folds};
 use crate::error::{Error, Result};
 use crate::methods::{FitReport, Fitted, uncalibrated_nll};
@@ -336,7 +336,17 @@ impl<'a> FoldSearch<'a> {
     fn grid_search(&self, watch: &dyn Watch) -> Result<SearchOutcome> {
         let counter = FitCounter::new(self.candidates.len() * self.parts.len(), watch);
         let all: Vec<usize> = (0..self.candidates.len()).collect();
-        let nlls = self.cross_validate(&all, &[], &counter)?;
+        if all.len() <= FINALISTS {
+            return self.play_off(&all, Vec::new(), &counter);
+        }
+        let mut nlls: Vec<(usize, f64)> = all.iter().map(|&c| (c, 0.0)).collect();
+        for fold in 0..self.parts.len() {
+            let fits: Vec<(usize, usize)> = all.iter().map(|&c| (c, fold)).collect();
+            let found = self.evaluate(&fits, Kept::Nothing, &counter)?;
+            for (sum, one) in nlls.iter_mut().zip(found) {
+                sum.1 += self.share(fold) * one.nll;
+            }
+        }
         self.refit_best(nlls, &counter)
     }
 
@@ -347,65 +357,81 @@ impl<'a> FoldSearch<'a> {
         let finalists = FINALISTS.min(survivors);
         let of = count + survivors + finalists * (self.parts.len() - 1);
         let counter = FitCounter::new(of, watch);
-        let cheap = self.evaluate(&(0..count).collect::<Vec<_>>(), 0, true, &counter)?;
-        let full = self.evaluate(&best_of(&cheap, survivors), 0, false, &counter)?;
-        let chosen = best_of(&full, finalists);
-        let first: Vec<f64> = chosen
-            .iter()
-            .map(|&wanted| {
-                full.iter()
-                    .find(|(c, _)| *c == wanted)
-                    .map_or(f64::NAN, |f| f.1)
-            })
-            .collect();
-        let nlls = self.cross_validate(&chosen, &first, &counter)?;
-        self.refit_best(nlls, &counter)
+        let on_first = |which: Vec<usize>, kept: Kept| {
+            let fits: Vec<(usize, usize)> = which.into_iter().map(|c| (c, 0)).collect();
+            self.evaluate(&fits, kept, &counter)
+        };
+        let nlls = |found: &[Evaluated]| -> Vec<(usize, f64)> {
+            found.iter().map(|one| (one.candidate, one.nll)).collect()
+        };
+        let cheap = on_first((0..count).collect(), Kept::NothingOfCheap)?;
+        let mut full = on_first(best_of(&nlls(&cheap), survivors), Kept::Models)?;
+        let chosen = best_of(&nlls(&full), finalists);
+        full.retain(|one| chosen.contains(&one.candidate));
+        self.play_off(&chosen, full, &counter)
     }
 
-    /// The mean NLL over all folds. `first` holds the NLLs on fold 0 if they are known, otherwise it is empty.
-    fn cross_validate(
+    /// The share of a fold's held-out rows in the weight of all rows.
+    fn share(&self, fold: usize) -> f64 {
+        self.parts[fold].1.total_weight() / self.total
+    }
+
+    /// Fits a few candidates to all folds, all at once, and keeps the models of the best. `known` are their fits to the
+    /// first fold, if there were any.
+    fn play_off(
         &self,
         which: &[usize],
-        first: &[f64],
+        known: Vec<Evaluated>,
         counter: &FitCounter<'_>,
-    ) -> Result<Vec<(usize, f64)>> {
-        let begin = usize::from(!first.is_empty());
-        let weight = |fold: usize| self.parts[fold].1.total_weight() / self.total;
-        let mut sums: Vec<(usize, f64)> = which.iter().map(|&c| (c, 0.0)).collect();
-        for (sum, nll) in sums.iter_mut().zip(first) {
-            sum.1 += weight(0) * nll;
-        }
-        for fold in begin..self.parts.len() {
-            let nlls = self.evaluate(which, fold, false, counter)?;
-            for (sum, (_, nll)) in sums.iter_mut().zip(nlls) {
-                sum.1 += weight(fold) * nll;
-            }
-        }
-        Ok(sums)
+    ) -> Result<SearchOutcome> {
+        let begin = usize::from(!known.is_empty());
+        let folds = begin..self.parts.len();
+        let fits: Vec<(usize, usize)> = folds
+            .flat_map(|fold| which.iter().map(move |&candidate| (candidate, fold)))
+            .collect();
+        let mut found = known;
+        found.extend(self.evaluate(&fits, Kept::Models, counter)?);
+        let nll = |candidate: usize| -> f64 {
+            let own = found.iter().filter(|one| one.candidate == candidate);
+            own.map(|one| self.share(one.fold) * one.nll).sum()
+        };
+        let nlls: Vec<(usize, f64)> = which.iter().map(|&c| (c, nll(c))).collect();
+        let best = best_of(&nlls, 1)[0];
+        let own = found.into_iter().filter(|one| one.candidate == best);
+        Ok(SearchOutcome {
+            best,
+            models: own.filter_map(|one| one.model).collect(),
+            nlls,
+            evaluations: counter.evaluations(),
+        })
     }
 
-    /// The NLL of some candidates on one fold; with `cheap`, of the [cheaper](Method::cheaper) variants.
+    /// Fits candidates to folds, given as pairs, and measures them on the held-out rows.
     fn evaluate(
         &self,
-        which: &[usize],
-        fold: usize,
-        cheap: bool,
+        fits: &[(usize, usize)],
+        keep: Kept,
         counter: &FitCounter<'_>,
-    ) -> Result<Vec<(usize, f64)>> {
-        let (kept, held_out) = &self.parts[fold];
-        let fit = |&candidate: &usize| {
+    ) -> Result<Vec<Evaluated>> {
+        let fit = |&(candidate, fold): &(usize, usize)| {
+            let (kept, held_out) = &self.parts[fold];
             let method = &self.candidates[candidate];
-            let nll = if cheap {
-                held_out_nll(&method.cheaper(), kept, held_out, counter)?
+            let (model, nll) = if keep == Kept::NothingOfCheap {
+                fit_without(&method.cheaper(), kept, held_out, counter)?
             } else {
-                held_out_nll(method, kept, held_out, counter)?
+                fit_without(method, kept, held_out, counter)?
             };
-            Ok((candidate, nll))
+            Ok(Evaluated {
+                candidate,
+                fold,
+                nll,
+                model: (keep == Kept::Models).then_some(model),
+            })
         };
-        which.par_iter().map(fit).collect()
+        fits.par_iter().map(fit).collect()
     }
 
-    /// Fits the best candidate again on every fold. Keeping the models of all candidates would need too much memory.
+    /// Fits the best of many candidates again on every fold. Keeping the models of all would need too much memory.
     fn refit_best(
         &self,
         nlls: Vec<(usize, f64)>,
@@ -425,6 +451,24 @@ impl<'a> FoldSearch<'a> {
             evaluations: counter.evaluations() + again,
         })
     }
+}
+
+/// A candidate that was fitted without one of the folds.
+struct Evaluated {
+    candidate: usize,
+    fold: usize,
+    /// The mean NLL of the fold.
+    nll: f64,
+    model: Option<Model>,
+}
+
+/// Which fits are made, and what is kept of them.
+#[derive(Clone, Copy, PartialEq)]
+enum Kept {
+    /// Fits of [cheaper](Method::cheaper) variants.
+    NothingOfCheap,
+    Nothing,
+    Models,
 }
 
 /// The `count` candidates with the smallest NLL, in stable order; NaN comes last.

@@ -1,7 +1,9 @@
 //! Linear methods: a penalised likelihood is minimised by L-BFGS, starting at temperature scaling.
 
+mod kernels;
 mod objective;
 pub(crate) mod odir;
+mod preconditioner;
 
 use crate::data::Dataset;
 use crate::error::Result;
@@ -17,12 +19,17 @@ use crate::optim::{Lbfgs, StopReason, vector};
 use crate::watch::{Watch, report_progress};
 use objective::LinearObjective;
 pub(crate) use objective::{LinearRows, LinearSums, Ridge};
+pub(crate) use preconditioner::moment_count;
 
 /// The relative rounding error of the loss.
 const RELATIVE_NOISE: f64 = 1e-7;
 
 /// The fit ends below this loss: the data are separable, and the weights would grow without limit.
 const NEGLIGIBLE_LOSS: f64 = 1e-6;
+
+/// After so many iterations the preconditioner is computed again: the curvature has changed on the way, above all of classes
+/// whose probability vanishes because no label is theirs. `vs` at 2000 × 1000 takes 55 passes instead of 214.
+const REFRESH: usize = 20;
 
 /// The settings of a fit, in which the linear methods differ.
 pub(crate) struct LinearFit<'a> {
@@ -44,43 +51,57 @@ impl LinearFit<'_> {
         self.check_memory(data)?;
         let sums = data.linear(&self.features, self.shape);
         let mut objective = LinearObjective::new(data, sums, self.shape, self.ridge);
-        // The optimiser works on the parameters divided by their scales.
-        let scales = objective.parameter_scales()?;
         let mut params = vec![0.0; objective.params()];
-        let mut scaled = vec![0.0; params.len()];
+        let (mut reached, mut slopes, mut point) = (params.clone(), params.clone(), params.clone());
         let max_iterations = self.optimizer.max_iterations;
         report_progress(watch, 0, max_iterations, start.nll_after)?;
         let mut accepted = f64::NAN;
-        let outcome = self.optimizer.minimize(
-            &mut scaled,
-            RELATIVE_NOISE,
-            &mut |point, gradient| {
-                vector::combine(&mut params, point, &scales, |p, scale| p * scale);
-                let value = objective.evaluate(&params, gradient)?;
-                vector::multiply(gradient, &scales);
-                Ok(value)
-            },
-            &mut |step: &Step<'_>| {
-                accepted = step.value;
-                report_progress(watch, step.iteration, max_iterations, step.value)?;
-                Ok((step.value < NEGLIGIBLE_LOSS).then_some(StopReason::Converged))
-            },
-        )?;
+        let (mut iterations, mut evaluations) = (0, 0);
+        let stop = loop {
+            // The optimiser works on the way from here in other variables.
+            let preconditioner = objective.preconditioner(&reached)?;
+            point.fill(0.0);
+            let mut optimizer = self.optimizer.clone();
+            optimizer.max_iterations = REFRESH.min(max_iterations - iterations);
+            let outcome = optimizer.minimize(
+                &mut point,
+                RELATIVE_NOISE,
+                &mut |point, gradient| {
+                    preconditioner.params(point, &mut params);
+                    vector::add_scaled(&mut params, 1.0, &reached);
+                    let value = objective.evaluate(&params, &mut slopes)?;
+                    preconditioner.gradient(&slopes, gradient);
+                    Ok(value)
+                },
+                &mut |step: &Step<'_>| {
+                    accepted = step.value;
+                    let iteration = iterations + step.iteration;
+                    report_progress(watch, iteration, max_iterations, step.value)?;
+                    Ok((step.value < NEGLIGIBLE_LOSS).then_some(StopReason::Converged))
+                },
+            )?;
+            iterations += outcome.iterations;
+            // The moments of the preconditioner take a pass as well.
+            evaluations += outcome.evaluations + 1;
+            preconditioner.params(&point, &mut slopes);
+            vector::add_scaled(&mut reached, 1.0, &slopes);
+            if outcome.stop != StopReason::IterationLimit || iterations == max_iterations {
+                break outcome.stop;
+            }
+        };
         // The last point that was tried need not be the one that was accepted.
-        let tried = params.clone();
-        vector::combine(&mut params, &scaled, &scales, |p, scale| p * scale);
-        let loss = if outcome.iterations > 0 && params == tried {
+        let loss = if iterations > 0 && params == reached {
             accepted
         } else {
-            objective.evaluate(&params, &mut scaled)?
+            objective.evaluate(&reached, &mut slopes)?
         };
         let report = FitReport {
-            iterations: outcome.iterations,
-            evaluations: start.evaluations + outcome.evaluations + 1,
+            iterations,
+            evaluations: start.evaluations + evaluations,
             loss,
             nll_before: start.nll_before,
             nll_after: objective.nll,
-            stop: outcome.stop,
+            stop,
             notes: Vec::new(),
             price_of_order: None,
         };
@@ -90,7 +111,7 @@ impl LinearFit<'_> {
                 .map(|&v| (v as f32).clamp(-LARGEST_WEIGHT, LARGEST_WEIGHT));
             clamped.collect::<Vec<f32>>()
         };
-        let (deviation, bias) = params.split_at(params.len() - classes);
+        let (deviation, bias) = reached.split_at(reached.len() - classes);
         let model = LinearModel::from_parts(LinearParts {
             classes,
             features: self.features,
@@ -105,14 +126,14 @@ impl LinearFit<'_> {
 }
 
 impl LinearFit<'_> {
-    /// The parameters, their scales and gradients, and the optimiser's history of both; the features and residuals.
+    /// The parameters and gradients, and the optimiser's history of both; the features and residuals.
     fn check_memory(&self, data: &dyn Rows) -> Result<()> {
         let classes = data.classes();
         let weights = match self.shape {
             LinearShape::Matrix => classes.saturating_mul(classes),
             _ => classes,
         };
-        let vectors = 2 * self.optimizer.history + 6;
+        let vectors = 2 * self.optimizer.history + 9;
         let params = weights.saturating_mul(8 * vectors);
         let rows = data.rows_in_memory().saturating_mul(2 * 4 * classes);
         memory::check_with_hint(

@@ -4,15 +4,15 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+use super::kernels::{
+    ObjectiveRows, add_ridge, matrix_chunk, matrix_moments, vector_chunk, vector_moments,
+};
+use super::preconditioner::{Preconditioner, moment_count};
 use crate::data::Dataset;
 use crate::error::Result;
-use crate::math::exp::exp_f32;
 use crate::math::gemm::{Matrix, multiply};
-use crate::math::lanes;
-use crate::math::simd::vectorized;
 use crate::methods::rows::Rows;
 use crate::models::LinearShape;
-use crate::optim::vector;
 
 /// The weights of the squared parameters in the penalty: biases, diagonal elements of D, and off-diagonal ones.
 #[derive(Debug, Clone, Copy, Default)]
@@ -27,8 +27,8 @@ pub(crate) trait LinearSums {
     /// Returns the summed NLL at D and b, and writes the gradient of the sum.
     fn pass(&mut self, params: &[f32], gradient: &mut [f64]) -> Result<f64>;
 
-    /// The sums of p(1 − p), u² and p(1 − p)u² with p = softmax(u), K each.
-    fn moments(&self) -> Result<Vec<f64>>;
+    /// The sums of [`moment_count`] at D and b.
+    fn moments(&mut self, params: &[f32]) -> Result<Vec<f64>>;
 }
 
 /// The mean NLL of softmax(u + uD + b) plus penalties, as a function of D (K diagonal elements, or K×K in row-major order)
@@ -88,11 +88,15 @@ impl<'a> LinearObjective<'a> {
 
     /// Returns the value at `params` and writes the gradient.
     pub(super) fn evaluate(&mut self, params: &[f64], gradient: &mut [f64]) -> Result<f64> {
+        self.narrow(params);
+        self.nll = self.rows.pass(&self.narrow, gradient)? / self.total;
+        Ok(self.nll + self.penalise(params, gradient))
+    }
+
+    fn narrow(&mut self, params: &[f64]) {
         for (narrow, &param) in self.narrow.iter_mut().zip(params) {
             *narrow = param as f32;
         }
-        self.nll = self.rows.pass(&self.narrow, gradient)? / self.total;
-        Ok(self.nll + self.penalise(params, gradient))
     }
 
     /// Divides the gradient by the total weight and adds that of the penalty, whose value is returned.
@@ -129,54 +133,19 @@ impl<'a> LinearObjective<'a> {
         values.iter().sum()
     }
 
-    /// The weight of the square of one parameter.
-    fn ridge_at(&self, index: usize) -> f64 {
-        let classes = self.classes;
-        if index >= weights(self.shape, classes) {
-            self.ridge.bias
-        } else if self.shape == LinearShape::Vector || index.is_multiple_of(classes + 1) {
-            self.ridge.diagonal
-        } else {
-            self.ridge.off_diagonal
-        }
-    }
-
-    /// A scale for each parameter, about 1/√curvature at the start: a diagonal preconditioner.
-    ///
-    /// Penalties and features differ by orders of magnitude between parameters, and L-BFGS needs far fewer iterations with
-    /// the preconditioner. With p = softmax(u), the curvature of the weight D_ji is the mean of u_j²·p_i(1 − p_i) over the
-    /// rows; for a full matrix it is approximated by the product of the means of both factors.
-    pub(super) fn parameter_scales(&self) -> Result<Vec<f64>> {
-        let classes = self.classes;
-        let mut moments = self.rows.moments()?;
+    /// The preconditioner for the Hessian at `params`.
+    pub(super) fn preconditioner(&mut self, params: &[f64]) -> Result<Preconditioner> {
+        self.narrow(params);
+        let mut moments = self.rows.moments(&self.narrow)?;
         for moment in &mut moments {
             *moment /= self.total;
         }
-        let (variance, rest) = moments.split_at(classes);
-        let (square, product) = rest.split_at(classes);
-        let raw: Vec<f64> = match self.shape {
-            LinearShape::Vector => product.iter().chain(variance).copied().collect(),
-            LinearShape::Matrix => {
-                let pairs = square
-                    .iter()
-                    .flat_map(|s| variance.iter().map(move |v| s * v));
-                pairs.chain(variance.iter().copied()).collect()
-            }
-        };
-        // A lower bound on the curvature limits the steps for classes that are almost never probable.
-        let floors = raw.split_at(raw.len() - classes);
-        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-        let (weight_floor, bias_floor) = (1e-2 * mean(floors.0), 1e-2 * mean(floors.1));
-        let scales = raw.iter().enumerate().map(|(index, &curvature)| {
-            let floor = if index < raw.len() - classes {
-                weight_floor
-            } else {
-                bias_floor
-            };
-            let unit = (curvature.max(floor) + 2.0 * self.ridge_at(index)).sqrt();
-            if unit > 0.0 { 1.0 / unit } else { 1.0 }
-        });
-        Ok(scales.collect())
+        Ok(Preconditioner::new(
+            self.shape,
+            self.classes,
+            &moments,
+            self.ridge,
+        ))
     }
 }
 
@@ -255,10 +224,7 @@ impl<'a> LinearRows<'a> {
             .enumerate()
             .map(|(index, residuals)| {
                 let chunk = self.chunk(index, params);
-                let rows = chunk.labels.len();
-                let left = Matrix::new(chunk.features, rows, classes);
-                let right = Matrix::new(chunk.slopes, classes, classes);
-                multiply(residuals, left, right);
+                chunk.multiply(residuals);
                 let mut bias_gradient = vec![0.0; classes];
                 let nll = matrix_chunk(&chunk, residuals, &mut bias_gradient);
                 (nll, bias_gradient)
@@ -313,29 +279,33 @@ impl LinearSums for LinearRows<'_> {
         })
     }
 
-    fn moments(&self) -> Result<Vec<f64>> {
+    fn moments(&mut self, params: &[f32]) -> Result<Vec<f64>> {
         let classes = self.data.classes();
-        let none = vec![0.0; classes];
+        let count = moment_count(self.shape, classes);
+        let rows = match self.shape {
+            LinearShape::Vector => 1,
+            LinearShape::Matrix => CHUNK_ROWS,
+        };
         let chunks: Vec<Vec<f64>> = (0..self.chunks())
             .into_par_iter()
-            .map(|index| {
-                let chunk = self.chunk(index, &none);
-                let mut moments = vec![0.0; 3 * classes];
-                let mut row = vec![0.0; classes];
-                for at in 0..chunk.labels.len() {
-                    row.copy_from_slice(&chunk.features[at * classes..][..classes]);
-                    chunk.mask(at, &mut row);
-                    add_curvature(
-                        chunk.weight(at) as f32,
-                        &chunk.features[at * classes..][..classes],
-                        &mut row,
-                        &mut moments,
-                    );
-                }
-                moments
-            })
+            .map_init(
+                || vec![0.0; rows * classes],
+                |logits, index| {
+                    let chunk = self.chunk(index, params);
+                    let mut moments = vec![0.0; count];
+                    match self.shape {
+                        LinearShape::Vector => vector_moments(&chunk, logits, &mut moments),
+                        LinearShape::Matrix => {
+                            let logits = &mut logits[..chunk.features.len()];
+                            chunk.multiply(logits);
+                            matrix_moments(&chunk, logits, &mut moments);
+                        }
+                    }
+                    moments
+                },
+            )
             .collect();
-        let mut moments = vec![0.0; 3 * classes];
+        let mut moments = vec![0.0; count];
         for chunk in chunks {
             add(&mut moments, &chunk);
         }
@@ -354,137 +324,6 @@ pub(super) fn weights(shape: LinearShape, classes: usize) -> usize {
 fn add(sums: &mut [f64], values: &[f64]) {
     for (sum, value) in sums.iter_mut().zip(values) {
         *sum += value;
-    }
-}
-
-/// A chunk of rows, and the parameters.
-struct ObjectiveRows<'a> {
-    features: &'a [f32],
-    /// Empty if no class of the data is masked.
-    scores: &'a [f32],
-    labels: &'a [u32],
-    weights: &'a [f64],
-    slopes: &'a [f32],
-    biases: &'a [f32],
-}
-
-impl ObjectiveRows<'_> {
-    #[inline(always)]
-    fn weight(&self, row: usize) -> f64 {
-        self.weights.get(row).copied().unwrap_or(1.0)
-    }
-
-    /// Sets the logits of masked classes to `-inf`.
-    #[inline(always)]
-    fn mask(&self, row: usize, logits: &mut [f32]) {
-        if !self.scores.is_empty() {
-            let scores = &self.scores[row * logits.len()..][..logits.len()];
-            for (logit, &score) in logits.iter_mut().zip(scores) {
-                *logit = if score > f32::NEG_INFINITY {
-                    *logit
-                } else {
-                    score
-                };
-            }
-        }
-    }
-}
-
-const LANES: usize = 16;
-
-/// Replaces logits by e^(logit − max); returns the maximum and the sum of the exponentials.
-#[inline(always)]
-fn exponentials(logits: &mut [f32]) -> (f32, f32) {
-    let larger = |a, b| if b > a { b } else { a };
-    let top = lanes::fold::<LANES, _, _>(logits, f32::NEG_INFINITY, larger, larger);
-    for logit in logits.iter_mut() {
-        *logit = exp_f32(*logit - top);
-    }
-    let sums = lanes::accumulate::<LANES, _, _>(logits, 0.0, |sum, e| sum + e);
-    (top, sums.iter().sum())
-}
-
-/// Replaces the logits of a row by the gradient of its weighted NLL with respect to them, and returns the weighted NLL.
-#[inline(always)]
-fn residual(logits: &mut [f32], label: usize, weight: f64) -> f64 {
-    let at_label = logits[label];
-    let (top, sum) = exponentials(logits);
-    let factor = (weight / f64::from(sum)) as f32;
-    for logit in logits.iter_mut() {
-        *logit *= factor;
-    }
-    logits[label] -= weight as f32;
-    weight * (f64::from(sum).ln() - (f64::from(at_label) - f64::from(top)))
-}
-
-vectorized! {
-    /// The NLL of a chunk for a diagonal D; the gradient is added to `gradient`.
-    ///
-    /// Sums are in 64 bits, so that they hardly depend on how the rows are divided.
-    fn vector_chunk(chunk: &ObjectiveRows<'_>, row: &mut [f32], gradient: &mut [f64]) -> f64 {
-        let classes = row.len();
-        let mut nll = 0.0;
-        let (slopes, biases) = gradient.split_at_mut(classes);
-        for at in 0..chunk.labels.len() {
-            let features = &chunk.features[at * classes..][..classes];
-            for (((logit, &u), &d), &b) in row.iter_mut().zip(features).zip(chunk.slopes).zip(chunk.biases) {
-                *logit = d.mul_add(u, u) + b;
-            }
-            chunk.mask(at, row);
-            nll += residual(row, chunk.labels[at] as usize, chunk.weight(at));
-            for (((slope, bias), &u), &r) in slopes.iter_mut().zip(&mut *biases).zip(features).zip(&*row) {
-                *slope += f64::from(r * u);
-                *bias += f64::from(r);
-            }
-        }
-        nll
-    }
-}
-
-vectorized! {
-    /// The NLL of a chunk for a full D. `rows` holds the products uD and is replaced by the gradient with respect to the
-    /// logits.
-    fn matrix_chunk(chunk: &ObjectiveRows<'_>, rows: &mut [f32], bias_gradient: &mut [f64]) -> f64 {
-        let classes = bias_gradient.len();
-        let mut nll = 0.0;
-        for (at, row) in rows.chunks_exact_mut(classes).enumerate() {
-            let features = &chunk.features[at * classes..][..classes];
-            for ((logit, &u), &b) in row.iter_mut().zip(features).zip(chunk.biases) {
-                *logit += u + b;
-            }
-            chunk.mask(at, row);
-            nll += residual(row, chunk.labels[at] as usize, chunk.weight(at));
-            for (sum, &r) in bias_gradient.iter_mut().zip(&*row) {
-                *sum += f64::from(r);
-            }
-        }
-        nll
-    }
-}
-
-vectorized! {
-    /// Multiplies a gradient by `factor` and adds that of a ridge penalty, whose value is returned.
-    fn add_ridge(ridge: f64, factor: f64, params: &[f64], gradient: &mut [f64]) -> f64 {
-        for (gradient, &param) in gradient.iter_mut().zip(params) {
-            *gradient = *gradient * factor + 2.0 * ridge * param;
-        }
-        ridge * vector::dot(params, params)
-    }
-}
-
-vectorized! {
-    /// Adds p(1 − p), u² and p(1 − p)u² of a row to `moments` (3×K); `row` holds its logits.
-    fn add_curvature(weight: f32, features: &[f32], row: &mut [f32], moments: &mut [f64]) {
-        let (_, sum) = exponentials(row);
-        let (variances, rest) = moments.split_at_mut(features.len());
-        let (squares, products) = rest.split_at_mut(features.len());
-        for (class, (&e, &u)) in row.iter().zip(features).enumerate() {
-            let p = e / sum;
-            let variance = weight * p * (1.0 - p);
-            variances[class] += f64::from(variance);
-            squares[class] += f64::from(weight * u * u);
-            products[class] += f64::from(variance * u * u);
-        }
     }
 }
 
@@ -535,8 +374,44 @@ mod tests {
         value + b.iter().map(|b| ridge.bias * b * b).sum::<f64>()
     }
 
+    /// A direct implementation of the moments in 64 bits.
+    fn direct_moments(
+        features: &[f32],
+        data: &Dataset<'_>,
+        shape: LinearShape,
+        params: &[f64],
+    ) -> Vec<f64> {
+        let k = data.classes();
+        let (d, b) = params.split_at(weights(shape, k));
+        let mut moments = vec![0.0; 6 * k + 1];
+        for row in 0..data.rows() {
+            let u: Vec<f64> = features[row * k..][..k].iter().map(|&u| u.into()).collect();
+            let e = |i: usize| {
+                let change: f64 = match shape {
+                    LinearShape::Vector => d[i] * u[i],
+                    LinearShape::Matrix => (0..k).map(|j| d[j * k + i] * u[j]).sum(),
+                };
+                let possible = data.scores().row(row)[i] > f32::NEG_INFINITY;
+                f64::from(u8::from(possible)) * (u[i] + change + b[i]).exp()
+            };
+            let sum: f64 = (0..k).map(e).sum();
+            let t: f64 = u.iter().sum();
+            for (i, &u) in u.iter().enumerate() {
+                let p = e(i) / sum;
+                let v = data.weight(row) * p * (1.0 - p);
+                let terms = [v, v * u, v * u * u, v * t, v * t * u, v * t * t];
+                for (moment, term) in terms.into_iter().enumerate() {
+                    moments[moment * k + i] += term;
+                }
+                moments[6 * k] += data.weight(row) * (u - t / k as f64).powi(2);
+            }
+        }
+        moments.truncate(moment_count(shape, k));
+        moments
+    }
+
     #[test]
-    fn value_and_gradient_agree_with_the_direct_implementation() {
+    fn value_gradient_and_moments_agree_with_the_direct_implementation() {
         let mut rng = Rng::new(51);
         for (rows, classes) in [(40, 2), (300, 3), (70, 19)] {
             let mut logits = Array2::from_shape_fn((rows, classes), |_| rng.normal() as f32 * 2.0);
@@ -561,6 +436,14 @@ mod tests {
                 let mut objective = LinearObjective::new(&data, Box::new(rows), shape, ridge);
                 let n = objective.params();
                 let params: Vec<f64> = (0..n).map(|_| 0.3 * rng.normal()).collect();
+                objective.narrow(&params);
+                let moments = objective.rows.moments(&objective.narrow).unwrap();
+                let exact = direct_moments(&features, &data, shape, &params);
+                assert_eq!(moments.len(), exact.len());
+                for (index, (moment, exact)) in moments.iter().zip(&exact).enumerate() {
+                    let close = (moment - exact).abs() < 1e-4 * exact.abs().max(1.0);
+                    assert!(close, "{shape:?} {classes} {index}: {moment} {exact}");
+                }
                 let mut gradient = vec![f64::NAN; n];
                 let value = objective.evaluate(&params, &mut gradient).unwrap();
                 let at = |params: &[f64]| direct(&features, &data, shape, ridge, params);

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::histogram::quantile_ends;
 use crate::data::Dataset;
 use crate::error::Result;
 use crate::math::gamma::ln_gamma;
@@ -132,7 +131,7 @@ fn average(points: &[Point], prior: f64) -> Curve {
     let mut candidates: Vec<Candidate> = Vec::new();
     let mut last = 0;
     for bins in fewest..=most {
-        let ends = quantile_ends(points, bins);
+        let ends = quantile_ends(&sums.weight, bins);
         // With at least as many bins as points, the histogram no longer changes.
         if ends.len() == points.len() && last == points.len() {
             break;
@@ -152,26 +151,53 @@ fn average(points: &[Point], prior: f64) -> Curve {
     let mut edges: Vec<f64> = candidates.iter().flat_map(|c| c.curve.x.clone()).collect();
     edges.sort_by(f64::total_cmp);
     edges.dedup();
-    let value = |bin: usize| {
-        let inside = match edges.get(bin + 1) {
-            Some(&next) => next,
-            None => 1.0,
-        };
-        let sum: f64 = candidates
-            .iter()
-            .zip(&weights)
-            .map(|(c, w)| w * c.curve.at(CurveKind::Steps, inside))
-            .sum();
-        (sum / total).clamp(0.0, 1.0)
-    };
+    let mut values = vec![0.0; edges.len()];
+    for (candidate, weight) in candidates.iter().zip(&weights) {
+        let curve = &candidate.curve;
+        // The step at the upper end of each bin; both lists of edges ascend.
+        let mut step = 0;
+        for (bin, value) in values.iter_mut().enumerate() {
+            let inside = edges.get(bin + 1).copied().unwrap_or(1.0);
+            while step + 1 < curve.x.len() && curve.x[step + 1] < inside {
+                step += 1;
+            }
+            *value += weight * curve.y[step];
+        }
+    }
+    for value in &mut values {
+        *value = (*value / total).clamp(0.0, 1.0);
+    }
     Curve {
-        y: (0..edges.len()).map(value).collect(),
         x: edges,
+        y: values,
+    }
+}
+
+/// The ends of bins of equal mass, as [`histogram::quantile_ends`](super::histogram::quantile_ends) finds them, from the
+/// cumulative weights: there are far fewer bins than points.
+fn quantile_ends(cumulative: &[f64], bins: usize) -> Vec<usize> {
+    let points = cumulative.len() - 1;
+    let (total, bins) = (cumulative[points], bins as f64);
+    let mut ends = Vec::new();
+    let mut bin = 1.0;
+    let mut first = 0;
+    loop {
+        let later = &cumulative[first + 1..];
+        let end = first + 1 + later.partition_point(|&sum| sum * bins < total * bin);
+        if end >= points {
+            ends.push(points);
+            return ends;
+        }
+        ends.push(end);
+        // A point of large weight may fill several bins.
+        bin = (cumulative[end] * bins / total).floor() + 1.0;
+        first = end;
     }
 }
 
 fn candidate(points: &[Point], sums: &Sums, ends: &[usize], prior: f64) -> Candidate {
     let bin_prior = prior / ends.len() as f64;
+    let own = ln_gamma(bin_prior);
     let mut curve = Curve::default();
     let mut evidence = 0.0;
     let mut first = 0;
@@ -187,7 +213,7 @@ fn candidate(points: &[Point], sums: &Sums, ends: &[usize], prior: f64) -> Candi
         // At 0 or 1 the prior would exclude positive or negative cases.
         let middle = (0.5 * (low + high)).clamp(1e-6, 1.0 - 1e-6);
         let (alpha, beta) = (bin_prior * middle, bin_prior * (1.0 - middle));
-        evidence += ln_gamma(bin_prior) - ln_gamma(weight + bin_prior)
+        evidence += own - ln_gamma(weight + bin_prior)
             + ln_gamma(positives + alpha)
             - ln_gamma(alpha)
             + ln_gamma(weight - positives + beta)
@@ -203,6 +229,7 @@ fn candidate(points: &[Point], sums: &Sums, ends: &[usize], prior: f64) -> Candi
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::methods::one_vs_rest::histogram;
 
     fn points() -> Vec<Point> {
         let mut rng = crate::rng::Rng::new(96);
@@ -225,7 +252,7 @@ mod tests {
         let root = (points.len() as f64).cbrt();
         let (mut sum, mut total) = (0.0, 0.0);
         for bins in ((root / 10.0) as usize).max(1)..=(root * 10.0) as usize {
-            let ends = quantile_ends(points, bins);
+            let ends = histogram::quantile_ends(points, bins);
             let bin_prior = 2.0 / ends.len() as f64;
             let (mut likelihood, mut value) = (1.0, 0.0);
             let mut first = 0;
@@ -271,6 +298,28 @@ mod tests {
             let exact = direct(&points, at);
             // The histograms outside the window have little weight.
             assert!((ours - exact).abs() < 5e-3, "{at}: {ours} {exact}");
+        }
+    }
+
+    #[test]
+    fn ends_are_those_of_counting_points() {
+        let mut rng = crate::rng::Rng::new(97);
+        for count in [1, 2, 5, 60, 300] {
+            let points: Vec<Point> = (0..count)
+                .map(|index| Point {
+                    x: index as f64,
+                    weight: if rng.below(9) == 0 { 30.0 } else { rng.uniform() },
+                    positives: 0.0,
+                })
+                .collect();
+            let mut cumulative = vec![0.0];
+            for point in &points {
+                cumulative.push(cumulative[cumulative.len() - 1] + point.weight);
+            }
+            for bins in 1..100 {
+                let exact = histogram::quantile_ends(&points, bins);
+                assert_eq!(quantile_ends(&cumulative, bins), exact, "{count} {bins}");
+            }
         }
     }
 

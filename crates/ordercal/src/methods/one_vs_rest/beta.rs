@@ -6,9 +6,9 @@ use crate::data::Dataset;
 use crate::error::Result;
 use crate::methods::binary::{check_smoothing, fit_maps, fitted, uniform_weight};
 use crate::methods::likelihood::plain_nll;
-use crate::methods::regression::{Example, Targets, examples, regress};
+use crate::methods::regression::{Examples, Targets, regress};
 use crate::methods::{Calibrator, Describe, Fitted};
-use crate::models::{LogisticModel, log_probabilities};
+use crate::models::LogisticModel;
 use crate::watch::Watch;
 
 /// Beta calibration: σ(a ln p − b ln(1 − p) + c) of each class's probability p, with a, b ≥ 0; then rows are normalised.
@@ -82,7 +82,7 @@ impl Calibrator for Beta {
     fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
         let before = plain_nll(data);
         let coefficients = fit_maps(data, before, watch, |cases| {
-            regress_increasing(&examples(cases, self.targets, log_probabilities))
+            regress_increasing(&Examples::of_log_probabilities(cases, self.targets))
         })?;
         let weight = uniform_weight(self.smoothing, data);
         let model = LogisticModel::new(data.classes(), weight, coefficients);
@@ -92,7 +92,7 @@ impl Calibrator for Beta {
 
 /// Minimises the loss over a, b ≥ 0 and c. The problem is convex, so if the unconstrained optimum has a negative
 /// coefficient, the constrained one has a = 0 or b = 0.
-fn regress_increasing(examples: &[Example]) -> [f64; 3] {
+fn regress_increasing(examples: &Examples) -> [f64; 3] {
     let feasible = |w: &[f64; 3]| w[0] >= 0.0 && w[1] >= 0.0;
     let (free, _) = regress(examples, [true, true]);
     if feasible(&free) {
@@ -111,6 +111,7 @@ fn regress_increasing(examples: &[Example]) -> [f64; 3] {
 mod tests {
     use super::*;
     use crate::methods::binary::BinaryCase;
+    use crate::models::log_probabilities;
     use crate::models::one_vs_rest::logistic;
     use crate::rng::Rng;
 
@@ -128,7 +129,7 @@ mod tests {
                 }
             })
             .collect();
-        let [a, b, c] = regress_increasing(&examples(&cases, Targets::Labels, log_probabilities));
+        let [a, b, c] = regress_increasing(&Examples::of_log_probabilities(&cases, Targets::Labels));
         assert!((a - 0.4).abs() < 0.05 && (b - 1.5).abs() < 0.15 && (c + 0.5).abs() < 0.1);
     }
 
@@ -141,7 +142,7 @@ mod tests {
                 positive: i < 0 && i % 3 != 0,
             })
             .collect();
-        let [a, b, c] = regress_increasing(&examples(&cases, Targets::Labels, log_probabilities));
+        let [a, b, c] = regress_increasing(&Examples::of_log_probabilities(&cases, Targets::Labels));
         assert_eq!((a, b), (0.0, 0.0));
         let fraction = cases.iter().filter(|case| case.positive).count() as f64 / 40.0;
         assert!((logistic(c) - fraction).abs() < 1e-9);

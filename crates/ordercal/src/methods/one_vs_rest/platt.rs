@@ -6,7 +6,7 @@ use crate::data::Dataset;
 use crate::error::Result;
 use crate::methods::binary::{check_smoothing, fit_maps, fitted, uniform_weight};
 use crate::methods::likelihood::plain_nll;
-use crate::methods::regression::{Targets, examples, regress};
+use crate::methods::regression::{Examples, Targets, regress};
 use crate::methods::{Calibrator, Describe, Fitted};
 use crate::models::LogisticModel;
 use crate::watch::Watch;
@@ -81,7 +81,7 @@ impl Calibrator for Platt {
     fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
         let before = plain_nll(data);
         let coefficients = fit_maps(data, before, watch, |cases| {
-            let examples = examples(cases, self.targets, |log_odds| [log_odds, 0.0]);
+            let examples = Examples::of_log_odds(cases, self.targets);
             let ([a, _, c], _) = regress(&examples, [true, false]);
             [a, a, c]
         })?;
