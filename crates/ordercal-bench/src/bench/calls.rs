@@ -1,6 +1,6 @@
 //! What users call, with conversion and checks: the Python package, in a process of its own, and whole commands of the tool.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
@@ -56,23 +56,18 @@ fn command(name: &'static str, size: (usize, usize), command: &'static str) -> W
 
 /// Runs the tool once and returns the NLL that it says, if it says one.
 fn tool(set: &Set, command: &str, model: &Path) -> Result<f64> {
-    let (logits, labels) = (set.folder.join("logits.npy"), set.folder.join("labels.npy"));
+    let logits = set.folder.join("logits.npy");
     let mut run = Command::new(binary()?);
     run.arg(command);
-    match command {
-        "apply" => {
-            let output = set.folder.join("applied.npy");
-            run.arg(model).arg(logits).arg("--output").arg(output)
-        }
-        "fit" => run.args(["--method", "ts", "--output"]).arg(model),
-        _ => &mut run,
-    };
-    if command != "apply" {
-        let labels = labels.as_os_str();
-        run.arg("--json")
-            .arg("--logits")
-            .arg(set.folder.join("logits.npy"));
-        run.arg("--labels").arg(labels);
+    if command == "apply" {
+        run.arg(model).arg(logits);
+        run.arg("--output").arg(set.folder.join("applied.npy"));
+    } else {
+        run.arg("--json").arg("--logits").arg(logits);
+        run.arg("--labels").arg(set.folder.join("labels.npy"));
+    }
+    if command == "fit" {
+        run.args(["--method", "ts", "--output"]).arg(model);
     }
     let output = run.output().context("cannot run the tool")?;
     ensure!(
@@ -81,14 +76,16 @@ fn tool(set: &Set, command: &str, model: &Path) -> Result<f64> {
         String::from_utf8_lossy(&output.stderr)
     );
     let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    let nll = ["/nll_after", "/report/nll_after", "/metrics/nll", "/nll"];
-    let found = nll.iter().find_map(|place| said.pointer(place)?.as_f64());
+    let places = ["/nll_after", "/rows/0/metrics/nll"];
+    let found = places
+        .iter()
+        .find_map(|place| said.pointer(place)?.as_f64());
     Ok(found.unwrap_or(f64::NAN))
 }
 
 /// The tool, built in the release profile the first time.
 fn binary() -> Result<&'static Path> {
-    static BUILT: OnceLock<std::path::PathBuf> = OnceLock::new();
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
     if let Some(built) = BUILT.get() {
         return Ok(built);
     }
