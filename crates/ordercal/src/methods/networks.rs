@@ -137,8 +137,8 @@ impl<F: Family> Network<F> {
 
 /// The default optimiser: 40 passes, but of more than 10,000 rows only as many as take 1600 steps.
 ///
-/// On real sets of 8000 to 31,000 rows, 1600 steps reach the test NLL of 40 passes to within 0.0001; below 10,000 rows,
-/// fewer steps lose up to 1%.
+/// On the two real sets with clearly more rows (12,500 and 30,596, of 2 and 5 classes), 1600 steps reach the test NLL of
+/// 40 passes to within 0.0001. On 10,108 rows, half the steps lose up to 0.9%.
 pub(crate) fn adam() -> Adam {
     Adam::default()
         .with_learning_rate(5e-3)
