@@ -1,19 +1,11 @@
 """The peers' side of `cargo measure bench --peers`.
 
-A request is a line of JSON on standard input, {"work": NAME, "data": FOLDER}; the answer is a line on standard
-output, {"seconds": …, "result": …}. FOLDER holds logits.npy (float32, N×K) and
-labels.u32. What a library would do
-once per data set (loading, sorting, converting) is done before the clock starts, nothing is logged or measured
-between steps, and every core is used. `result` is the NLL that a fit reached, or the value of a metric: it
-shows that both sides solved the same problem.
+Requests and answers are those of serve.py. What a library would do once per data set (loading, sorting, converting) is
+done before the clock starts, nothing is logged or measured between steps, and every core is used.
 """
 
 from __future__ import annotations
 
-import json
-import sys
-import time
-import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -21,21 +13,12 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
-
-#: What is timed, and what is asked of its result afterwards.
-Work = tuple[Callable[[], object], Callable[[object], float]]
-
-
-@cache
-def arrays(folder: str) -> tuple[np.ndarray, np.ndarray]:
-    """The logits and labels of a folder."""
-    labels = np.fromfile(Path(folder) / "labels.u32", dtype="<u4")
-    return np.load(Path(folder) / "logits.npy"), labels.astype(np.int64)
+from serve import Work, arrays, mean_nll, serve
 
 
 @cache
 def tensors(folder: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """The same for PyTorch."""
+    """The logits and labels of a folder."""
     logits, labels = arrays(folder)
     return torch.from_numpy(logits), torch.from_numpy(labels)
 
@@ -44,12 +27,6 @@ def tensors(folder: str) -> tuple[torch.Tensor, torch.Tensor]:
 def probabilities(folder: str) -> np.ndarray:
     """The softmax of the logits, float32."""
     return torch.softmax(tensors(folder)[0], dim=1).numpy()
-
-
-def mean_nll(probs: object, labels: np.ndarray) -> float:
-    """The NLL of predicted probabilities."""
-    probs = np.asarray(probs, dtype=np.float64)
-    return float(-np.log(probs[np.arange(len(labels)), labels]).mean())
 
 
 def log_probabilities(folder: str) -> np.ndarray:
@@ -96,36 +73,47 @@ class Network(torch.nn.Module):
         return F.softplus(self.layers(inputs))
 
 
-def order_preserving(folder: str, hidden: list[int], epochs: int, sorted_input: bool) -> Work:
-    """oi or op by Adam in sorted space: nothing is sorted or scattered while it trains."""
-    logits, labels = tensors(folder)
-    scores, order = torch.log_softmax(logits, dim=1).sort(dim=1, descending=True)
-    gaps = scores[:, :-1] - scores[:, 1:]
-    ranks = (order == labels[:, None]).int().argmax(dim=1)
-    inputs = scores if sorted_input else torch.log_softmax(logits, dim=1)
-    rows = len(labels)
+class Sorted:
+    """Rows in sorted space: nothing is sorted or scattered while a network trains."""
 
-    def loss_of(network: Network, part: torch.Tensor | slice) -> torch.Tensor:
-        steps = gaps[part] * network(inputs[part])[:, :-1]
+    def __init__(self, folder: str, sorted_input: bool) -> None:
+        logits, labels = tensors(folder)
+        scores, order = torch.log_softmax(logits, dim=1).sort(dim=1, descending=True)
+        self.gaps = scores[:, :-1] - scores[:, 1:]
+        self.ranks = (order == labels[:, None]).int().argmax(dim=1)
+        self.inputs = scores if sorted_input else torch.log_softmax(logits, dim=1)
+
+    def loss(self, network: Network, part: torch.Tensor | slice) -> torch.Tensor:
+        """The NLL of some rows."""
+        steps = self.gaps[part] * network(self.inputs[part])[:, :-1]
         # What each position lies below the first one; the softmax ignores a common shift.
         below = F.pad(steps.cumsum(dim=1), (1, 0))
-        return F.cross_entropy(-below, ranks[part])
+        return F.cross_entropy(-below, self.ranks[part])
+
+
+def order_preserving(
+    folder: str, hidden: list[int], epochs: int, sorted_input: bool, held_out: bool = False
+) -> Work:
+    """oi or op by Adam; its result is the NLL of the rows themselves or of held-out ones."""
+    data = Sorted(folder, sorted_input)
+    judged = Sorted(str(Path(folder) / "held_out"), sorted_input) if held_out else data
+    rows, classes = len(data.ranks), data.inputs.shape[1]
 
     def run() -> Network:
         torch.manual_seed(0)
-        network = Network(logits.shape[1], hidden)
+        network = Network(classes, hidden)
         optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, weight_decay=5e-4)
         for _ in range(epochs):
             for part in torch.randperm(rows).split(256):
                 optimizer.zero_grad()
-                loss_of(network, part).backward()
+                data.loss(network, part).backward()
                 optimizer.step()
         return network
 
     def nll(network: object) -> float:
         assert isinstance(network, Network)
         with torch.no_grad():
-            return float(loss_of(network, slice(None)))
+            return float(judged.loss(network, slice(None)))
 
     return run, nll
 
@@ -266,6 +254,10 @@ WORKS: dict[str, Callable[[str], Work]] = {
     "torch-oi-100": lambda folder: order_preserving(folder, [100, 100], 40, True),
     "torch-oi-epoch": lambda folder: order_preserving(folder, [150, 150], 1, True),
     "torch-op-epoch": lambda folder: order_preserving(folder, [150, 150], 1, False),
+    "torch-oi-100-held-out": lambda folder: order_preserving(folder, [100, 100], 40, True, held_out=True),
+    "torch-op-100-held-out": lambda folder: order_preserving(folder, [100, 100], 40, False, held_out=True),
+    "torch-oi-150-held-out": lambda folder: order_preserving(folder, [150, 150], 40, True, held_out=True),
+    "torch-op-150-held-out": lambda folder: order_preserving(folder, [150, 150], 40, False, held_out=True),
     "torch-diag-pass": diag_pass,
     "probmetrics-ts": lambda folder: probmetrics_fit(folder, "temp-scaling"),
     "probmetrics-svs": lambda folder: probmetrics_fit(folder, "svs"),
@@ -280,28 +272,5 @@ WORKS: dict[str, Callable[[str], Work]] = {
 }
 
 
-@cache
-def prepared(work: str, folder: str) -> Work:
-    """A piece of work, ready to be run again and again."""
-    return WORKS[work](folder)
-
-
-def main() -> None:
-    """Answers requests until there are no more."""
-    warnings.filterwarnings("ignore")
-    # What a library prints must not end up between the answers.
-    answers, sys.stdout = sys.stdout, sys.stderr
-    for line in sys.stdin:
-        request = json.loads(line)
-        run, result_of = prepared(request["work"], request["data"])
-        start = time.perf_counter()
-        found = run()
-        seconds = time.perf_counter() - start
-        result = result_of(found) if request.get("result") else None
-        if result != result:  # JSON has no NaN.
-            result = None
-        print(json.dumps({"seconds": seconds, "result": result}), file=answers, flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    serve(WORKS)

@@ -283,7 +283,7 @@ pub struct FitArgs {
     /// Units of each hidden layer.
     #[arg(long, help = help::hidden(), value_name = "UNITS", value_delimiter = ',')]
     pub hidden: Option<Vec<usize>>,
-    /// Read only the T largest scores and the mass of the rest: for hundreds of classes (oi, op)
+    /// Read only the T largest scores and the mass of the rest [default: 16 for oi, 64 for op]
     #[arg(long, value_name = "T")]
     pub top: Option<usize>,
     /// The weight of the penalty

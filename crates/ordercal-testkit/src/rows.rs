@@ -29,6 +29,38 @@ pub fn overconfident_data(rows: usize, classes: usize, seed: u64) -> Dataset<'st
     Dataset::new(scores, &labels).expect("labels in range")
 }
 
+/// Logits and labels of a classifier that is the more overconfident the further its first choice is ahead, so that no
+/// temperature suits all rows: labels follow softmax(0.7 x), in which the lead g of the largest score is 3 ln(1 + g/3).
+pub fn curved_data(rows: usize, classes: usize, seed: u64) -> Dataset<'static> {
+    let mut rng = Rng::new(seed);
+    let mut logits = Array2::<f32>::zeros((rows, classes));
+    let mut labels = Vec::with_capacity(rows);
+    for mut row in logits.rows_mut() {
+        let favourite = rng.below(classes);
+        let lift = 4.0 + 16.0 * rng.uniform();
+        for (class, logit) in row.iter_mut().enumerate() {
+            let noise = 2.0 * rng.normal();
+            *logit = (noise + if class == favourite { lift } else { 0.0 }) as f32;
+        }
+        let (mut first, mut second) = (f32::NEG_INFINITY, f32::NEG_INFINITY);
+        for &logit in &row {
+            second = second.max(logit.min(first));
+            first = first.max(logit);
+        }
+        let curved = |&logit: &f32| {
+            let lead = f64::from(logit) - f64::from(second);
+            0.7 * if lead > 0.0 {
+                f64::from(second) + 3.0 * (lead / 3.0).ln_1p()
+            } else {
+                f64::from(logit)
+            }
+        };
+        labels.push(draw(&mut rng, row.iter().map(curved)));
+    }
+    let scores = Scores::new(ScoreKind::Logits, logits).expect("finite logits");
+    Dataset::new(scores, &labels).expect("labels in range")
+}
+
 /// Draws a class with probability softmax(logits).
 pub fn draw(rng: &mut Rng, logits: impl Iterator<Item = f64> + Clone) -> u32 {
     let top = logits.clone().fold(f64::NEG_INFINITY, f64::max);

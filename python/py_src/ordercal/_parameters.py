@@ -45,7 +45,8 @@ PARAMETERS: dict[str, dict[str, str]] = {'vs': {'input': 'The shift that is subt
         'optimizer': 'The optimiser and its settings.',
         'seed': 'The seed of the initial weights, the mini-batches and the held-out rows.',
         'top': 'Read only so many of the largest scores and the log-sum-exp of the rest, whose gaps share '
-               'one multiplier: for hundreds of classes or more (`oi`, `op`).'},
+               'one multiplier (`oi`, `op`). `None`, or at least the number of classes less one, to read all '
+               'scores.'},
  'op': {'early_stopping': 'Early stopping by the loss on held-out rows; `None` to train on all rows to the '
                           'end.',
         'hidden': 'The number of units of each hidden layer.',
@@ -54,7 +55,8 @@ PARAMETERS: dict[str, dict[str, str]] = {'vs': {'input': 'The shift that is subt
         'optimizer': 'The optimiser and its settings.',
         'seed': 'The seed of the initial weights, the mini-batches and the held-out rows.',
         'top': 'Read only so many of the largest scores and the log-sum-exp of the rest, whose gaps share '
-               'one multiplier: for hundreds of classes or more (`oi`, `op`).'},
+               'one multiplier (`oi`, `op`). `None`, or at least the number of classes less one, to read all '
+               'scores.'},
  'unconstrained': {'early_stopping': 'Early stopping by the loss on held-out rows; `None` to train on all '
                                      'rows to the end.',
                    'hidden': 'The number of units of each hidden layer.',
@@ -63,7 +65,8 @@ PARAMETERS: dict[str, dict[str, str]] = {'vs': {'input': 'The shift that is subt
                    'optimizer': 'The optimiser and its settings.',
                    'seed': 'The seed of the initial weights, the mini-batches and the held-out rows.',
                    'top': 'Read only so many of the largest scores and the log-sum-exp of the rest, whose '
-                          'gaps share one multiplier: for hundreds of classes or more (`oi`, `op`).'},
+                          'gaps share one multiplier (`oi`, `op`). `None`, or at least the number of classes '
+                          'less one, to read all scores.'},
  'auto': {'chains': 'Whether there are candidates that read what `diag` or `oi` say.',
           'effort': 'How much work it may do.',
           'folds': 'How many folds; without a number 5, or 10 where there are few rows, or 3 where there are '

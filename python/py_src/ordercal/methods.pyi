@@ -242,7 +242,7 @@ class OrderInvariant(Calibrator):
         lambda_: float = 0.001,
         optimizer: dict[str, Any] | None = None,
         seed: int = 1357,
-        top: int | None = None,
+        top: int | None = 16,
         kind: Kind = "logits",
     ) -> None: ...
 
@@ -264,7 +264,7 @@ class OrderPreserving(Calibrator):
         lambda_: float = 0.001,
         optimizer: dict[str, Any] | None = None,
         seed: int = 1357,
-        top: int | None = None,
+        top: int | None = 64,
         kind: Kind = "logits",
     ) -> None: ...
 

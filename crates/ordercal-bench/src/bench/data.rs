@@ -7,31 +7,52 @@ use ndarray::Array2;
 use ordercal::models::UncalibratedModel;
 use ordercal::{Dataset, Model, ScoreKind};
 use ordercal_io::{DataRef, OutputSpec, ScoreWriter, load};
-use ordercal_testkit::rows::overconfident_data;
+use ordercal_testkit::rows::{curved_data, overconfident_data};
+
+/// What generated labels follow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Truth {
+    /// softmax(logits / 2), so the true map is a temperature of 2.
+    Temperature,
+    /// A map that no temperature comes near to; there are as many held-out rows as rows to learn from.
+    Curved,
+}
 
 /// A data set in memory, and the folder in which the peers find it.
 pub struct Set {
     pub data: Dataset<'static>,
     /// The softmax of its scores.
     pub probs: Array2<f32>,
+    /// Other rows of the same source, for the NLL of what was learned; in the folder below `held_out`.
+    pub held_out: Option<Dataset<'static>>,
     pub folder: PathBuf,
+    truth: Option<Truth>,
 }
 
 impl Set {
-    /// Overconfident logits: labels follow softmax(logits / 2), so the true map is a temperature of 2.
-    pub fn generate((rows, classes): (usize, usize), work: &Path) -> Result<Self> {
-        let folder = work.join(format!("{rows}x{classes}"));
-        Self::new(overconfident_data(rows, classes, 1), folder)
+    pub fn generate((rows, classes): (usize, usize), truth: Truth, work: &Path) -> Result<Self> {
+        let (name, data, held_out) = match truth {
+            Truth::Temperature => ("", overconfident_data(rows, classes, 1), None),
+            Truth::Curved => (
+                "-curved",
+                curved_data(rows, classes, 1),
+                Some(curved_data(rows, classes, 2)),
+            ),
+        };
+        let folder = work.join(format!("{rows}x{classes}{name}"));
+        Self::new(data, held_out, Some(truth), folder)
     }
 
-    /// The split `calib` of a bundle.
+    /// The split `calib` of a bundle, and its split `test` as held-out rows.
     pub fn load(bundle: &Path, work: &Path) -> Result<Self> {
         let name = bundle.file_stem().context("a bundle has a name")?;
-        let source = DataRef::new(bundle).with_split("calib");
-        let loaded = load(&source, None)?;
-        let data = loaded.dataset()?;
-        let scores = data.scores().clone().into_owned();
-        Self::new(Dataset::new(scores, data.labels())?, work.join(name))
+        let split = |split: &str| -> Result<Dataset<'static>> {
+            let loaded = load(&DataRef::new(bundle).with_split(split), None)?;
+            let data = loaded.dataset()?;
+            let scores = data.scores().clone().into_owned();
+            Ok(Dataset::new(scores, data.labels())?)
+        };
+        Self::new(split("calib")?, Some(split("test")?), None, work.join(name))
     }
 
     /// Rows and classes.
@@ -39,27 +60,54 @@ impl Set {
         (self.data.rows(), self.data.classes())
     }
 
-    fn new(data: Dataset<'static>, folder: PathBuf) -> Result<Self> {
-        let model = Model::from(UncalibratedModel::new(data.classes())?);
-        let probs = model.apply::<f32>(data.scores(), ScoreKind::Probs)?;
-        std::fs::create_dir_all(&folder).context("cannot make a folder for the data")?;
-        let set = Self {
-            data,
-            probs,
-            folder,
-        };
-        set.write()?;
-        Ok(set)
+    /// Whether this is what [`generate`](Self::generate) would make.
+    pub fn is(&self, size: (usize, usize), truth: Truth) -> bool {
+        self.size() == size && self.truth == Some(truth)
     }
 
-    fn write(&self) -> Result<()> {
-        let scores = self.data.scores();
-        let spec = OutputSpec::new(ScoreKind::Logits, scores.classes()).with_rows(scores.rows());
-        let mut writer = ScoreWriter::create(&self.folder.join("logits.npy"), spec)?;
-        writer.write_f32(scores.view())?;
-        writer.finish()?;
-        let labels = self.data.labels().iter().flat_map(|v| v.to_le_bytes());
-        let labels: Vec<u8> = labels.collect();
-        std::fs::write(self.folder.join("labels.u32"), labels).context("cannot write labels")
+    fn new(
+        data: Dataset<'static>,
+        held_out: Option<Dataset<'static>>,
+        truth: Option<Truth>,
+        folder: PathBuf,
+    ) -> Result<Self> {
+        let model = Model::from(UncalibratedModel::new(data.classes())?);
+        let probs = model.apply::<f32>(data.scores(), ScoreKind::Probs)?;
+        write(&data, &folder)?;
+        if let Some(held_out) = &held_out {
+            write(held_out, &folder.join("held_out"))?;
+        }
+        Ok(Self {
+            data,
+            probs,
+            held_out,
+            folder,
+            truth,
+        })
     }
+}
+
+fn write(data: &Dataset<'_>, folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder).context("cannot make a folder for the data")?;
+    let scores = data.scores();
+    let spec = OutputSpec::new(ScoreKind::Logits, scores.classes()).with_rows(scores.rows());
+    let mut writer = ScoreWriter::create(&folder.join("logits.npy"), spec)?;
+    writer.write_f32(scores.view())?;
+    writer.finish()?;
+    std::fs::write(folder.join("labels.npy"), npy(data.labels())).context("cannot write labels")
+}
+
+/// Labels as numpy writes them: whole numbers have no writer, because the tool writes none.
+fn npy(labels: &[u32]) -> Vec<u8> {
+    let shape = format!(
+        "{{'descr': '<u4', 'fortran_order': False, 'shape': ({},), }}",
+        labels.len()
+    );
+    // Magic and version are 8 bytes, the length 2; the header ends with a line feed at a multiple of 64.
+    let length = (shape.len() + 11).next_multiple_of(64) - 10;
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((length as u16).to_le_bytes());
+    bytes.extend(format!("{shape:<width$}\n", width = length - 1).bytes());
+    bytes.extend(labels.iter().flat_map(|label| label.to_le_bytes()));
+    bytes
 }

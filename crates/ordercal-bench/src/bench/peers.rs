@@ -1,4 +1,4 @@
-//! The peers: Python packages in a virtual environment of their own, behind `benchmarks/peers.py`.
+//! Python behind pipes: the peers (`benchmarks/peers.py`) and our own package (`benchmarks/calls.py`).
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -10,37 +10,57 @@ use serde_json::Value;
 /// The packages with their versions, as pip reads them.
 const REQUIREMENTS: &str = "benchmarks/requirements.txt";
 
-/// A running Python that answers requests.
-pub struct Peers {
-    child: Child,
-    requests: Option<ChildStdin>,
-    answers: BufReader<ChildStdout>,
-    /// Names and versions of the packages.
+/// The two Pythons.
+pub struct Pythons {
+    pub peers: Server,
+    pub ours: Server,
+    /// Names and versions of the peers' packages.
     pub versions: Vec<String>,
 }
 
-/// A peer's answer.
+impl Pythons {
+    /// Installs what they import below `target/` and starts both.
+    pub fn start(root: &Path) -> Result<Self> {
+        let python = environment(root)?;
+        let package = install(root, &python)?;
+        Ok(Self {
+            peers: Server::start(&python, &root.join("benchmarks/peers.py"), None)?,
+            ours: Server::start(&python, &root.join("benchmarks/calls.py"), Some(&package))?,
+            versions: versions(root)?,
+        })
+    }
+}
+
+/// A running Python that answers requests.
+pub struct Server {
+    child: Child,
+    requests: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+}
+
+/// Its answer.
 pub struct Answer {
     pub seconds: f64,
     pub result: f64,
 }
 
-impl Peers {
-    /// Installs the packages below `target/` and starts the server.
-    pub fn start(root: &Path) -> Result<Self> {
-        let python = environment(root)?;
-        let versions = versions(root)?;
-        let mut child = Command::new(&python)
-            .arg(root.join("benchmarks/peers.py"))
+impl Server {
+    /// `package` is a folder to import from, in addition to what is installed.
+    fn start(python: &Path, script: &Path, package: Option<&Path>) -> Result<Self> {
+        let mut command = Command::new(python);
+        if let Some(package) = package {
+            command.env("PYTHONPATH", package);
+        }
+        let mut child = command
+            .arg(script)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .context("cannot start benchmarks/peers.py")?;
+            .with_context(|| format!("cannot start {}", script.display()))?;
         let answers = BufReader::new(child.stdout.take().context("a pipe was asked for")?);
         Ok(Self {
             requests: child.stdin.take(),
             answers,
-            versions,
             child,
         })
     }
@@ -48,13 +68,13 @@ impl Peers {
     /// Runs a workload once; with `result`, also asks for its result.
     pub fn run(&mut self, work: &str, data: &Path, result: bool) -> Result<Answer> {
         let request = serde_json::json!({"work": work, "data": data, "result": result});
-        let pipe = self.requests.as_mut().context("the peers have stopped")?;
+        let pipe = self.requests.as_mut().context("Python has stopped")?;
         writeln!(pipe, "{request}").with_context(|| format!("asking for {work}"))?;
         let mut line = String::new();
         self.answers.read_line(&mut line)?;
         ensure!(
             !line.is_empty(),
-            "the peers failed at {work}; what they said is above"
+            "Python failed at {work}; what it said is above"
         );
         let answer: Value =
             serde_json::from_str(&line).with_context(|| format!("reading {line}"))?;
@@ -65,7 +85,7 @@ impl Peers {
     }
 }
 
-impl Drop for Peers {
+impl Drop for Server {
     fn drop(&mut self) {
         // Without requests it ends by itself; what became of it is of no interest any more.
         self.requests = None;
@@ -85,6 +105,21 @@ fn environment(root: &Path) -> Result<PathBuf> {
     ensure!(status.success(), "the peers cannot be installed");
     let bin = if cfg!(windows) { "Scripts" } else { "bin" };
     Ok(folder.join(bin).join("python"))
+}
+
+/// Installs the Python package as its users do, which is a release build, and returns the folder to import it from. It has
+/// a folder of its own, so that the packages of the environment stay as they are.
+fn install(root: &Path, python: &Path) -> Result<PathBuf> {
+    let folder = root.join("target/bench/package");
+    let status = Command::new(python)
+        .args(["-m", "pip", "install", "--quiet", "--no-deps", "--upgrade"])
+        .arg("--disable-pip-version-check")
+        .arg("--target")
+        .args([folder.as_path(), &root.join("python")])
+        .status()
+        .context("cannot run pip")?;
+    ensure!(status.success(), "the Python package cannot be built");
+    Ok(folder)
 }
 
 /// Names and versions: what the requirements pin.

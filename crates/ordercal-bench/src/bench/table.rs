@@ -6,11 +6,12 @@ use anyhow::{Context, Result};
 use ordercal_report::{Bar, BarFigure, Theme};
 
 use super::limits::{Limits, LowerBound};
-use super::workloads::{Goal, Run, Workload};
+use super::workloads::{Caller, Goal, Run, Workload};
 
 /// One workload, measured.
 pub struct Line {
     work: String,
+    caller: &'static str,
     size: (usize, usize),
     ours: f64,
     result: f64,
@@ -38,6 +39,12 @@ impl Line {
         let measured = all.filter(|((_, seconds), _)| !seconds.is_empty());
         Self {
             work: work.name.to_owned(),
+            caller: match work.caller {
+                Caller::Kernel => "kernel",
+                Caller::Library => "library",
+                Caller::Python => "Python",
+                Caller::Command => "command",
+            },
             size: work.size,
             ours: median(ours),
             result: first.result,
@@ -69,8 +76,9 @@ pub struct Table {
     repeats: usize,
 }
 
-const COLUMNS: [&str; 9] = [
+const COLUMNS: [&str; 10] = [
     "work",
+    "call of",
     "size",
     "peer",
     "peer takes",
@@ -111,7 +119,7 @@ impl Table {
         self.lines.push(line);
     }
 
-    fn cells(&self, line: &Line) -> Vec<[String; 9]> {
+    fn cells(&self, line: &Line) -> Vec<[String; 10]> {
         let limits = Limits {
             operations: self.operations,
             bytes: self.bytes,
@@ -122,6 +130,7 @@ impl Table {
         let row = |peer: &str, theirs: String, ratio: String, goal: String, result: String| {
             [
                 line.work.clone(),
+                line.caller.to_owned(),
                 size.clone(),
                 peer.to_owned(),
                 theirs,
@@ -139,13 +148,17 @@ impl Table {
                 }
                 _ => String::new(),
             };
-            let result = format!("{:.4}", line.result);
+            let result = shown(line.result);
             return vec![row("", String::new(), String::new(), goal, result)];
         }
         let rows = line.peers.iter().map(|peer| {
             let ratio = peer.seconds / line.ours;
             let goal = match peer.goal {
                 Some(Goal::Ratio(bound)) => format!("≥ {bound}{}", mark(ratio >= bound)),
+                Some(Goal::RatioAtResult(bound)) => {
+                    let good = ratio >= bound && line.result <= 1.001 * peer.result;
+                    format!("≥ {bound}{}", mark(good))
+                }
                 _ => String::new(),
             };
             let result = results(line.result, peer.result);
@@ -164,7 +177,9 @@ impl Table {
         let mut text = format!(
             "# Results\nWritten by `cargo measure bench --peers`: medians of {} runs, peers and ordercal in turns, on {} \
              threads. Matrix products reach {:.0} GFLOP/s here, reading memory {:.0} GB/s; \"of the limit\" is how \
-             much of that we use. A result is the NLL that a fit reached, or a metric's value.\n\n\
+             much of that we use. A result is the NLL that a fit \
+             reached (on held-out rows where it is \"to the same NLL\"), or a metric's value. Calls of \
+             Python and commands are timed as a user waits for them, with conversion and checks.\n\n\
              ![Ratios](ratios.svg)\n\n",
             self.repeats,
             rayon::current_num_threads(),
@@ -219,16 +234,31 @@ fn seconds(value: f64) -> String {
 
 /// The results of both sides; not every peer has one.
 fn results(ours: f64, theirs: f64) -> String {
-    if theirs.is_nan() {
-        format!("{ours:.4} (–)")
+    format!("{} ({})", shown(ours), shown(theirs))
+}
+
+fn shown(result: f64) -> String {
+    if result.is_nan() {
+        "–".to_owned()
     } else {
-        format!("{ours:.4} ({theirs:.4})")
+        format!("{result:.4}")
     }
 }
 
-fn terminal(cells: &[String; 9]) -> String {
-    let [work, size, peer, theirs, ours, ratio, goal, share, result] = cells;
+fn terminal(cells: &[String; 10]) -> String {
+    let [
+        work,
+        caller,
+        size,
+        peer,
+        theirs,
+        ours,
+        ratio,
+        goal,
+        share,
+        result,
+    ] = cells;
     format!(
-        "{work:<38} {size:<11} {peer:<32} {theirs:>10} {ours:>10} {ratio:>7} {goal:<13} {share:>12} {result}"
+        "{work:<38} {caller:<8} {size:<11} {peer:<32} {theirs:>10} {ours:>10} {ratio:>7} {goal:<13} {share:>12} {result}"
     )
 }

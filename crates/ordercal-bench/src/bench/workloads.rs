@@ -4,17 +4,18 @@ use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use ndarray::{Array2, s};
 use ordercal::metrics::{MetricOptions, Predictions, ece, marginal_ce};
 use ordercal::optim::Adam;
 use ordercal::{
-    Auto, Dataset, Diag, Isotonic, Method, Model, Oi, Op, Progress, ScoreKind, Sms, Svs, Ts,
-    kernels,
+    Auto, Dataset, Diag, DirOdir, Isotonic, Method, Model, MsOdir, Oi, Op, Progress, ScoreKind,
+    Sms, Svs, Ts, kernels,
 };
 
-use super::data::Set;
+use super::data::{Set, Truth};
 use super::limits::LowerBound;
+use super::peers::Server;
 
 /// One run of our side.
 pub struct Run {
@@ -29,12 +30,28 @@ pub struct Run {
 pub enum Goal {
     /// A peer's time over ours.
     Ratio(f64),
+    /// The same, and a result that is not more than 0.1% above the peer's.
+    RatioAtResult(f64),
     /// Our seconds.
     Seconds(f64),
 }
 
+/// From where our side is called.
+#[derive(Clone, Copy)]
+pub enum Caller {
+    /// An inner loop of the library, alone.
+    Kernel,
+    /// A function of the library.
+    Library,
+    /// A public call of the Python package, with conversion and checks.
+    Python,
+    /// A whole command of the tool.
+    Command,
+}
+
 /// Work that ordercal and its peers do.
 pub struct Workload {
+    pub caller: Caller,
     pub name: &'static str,
     /// Rows and classes.
     pub size: (usize, usize),
@@ -42,46 +59,102 @@ pub struct Workload {
     pub peers: Vec<(&'static str, Option<Goal>)>,
     /// The target that needs no peer.
     pub alone: Option<Goal>,
-    ours: OurRun,
+    /// What the labels follow.
+    pub truth: Truth,
+    /// Whether it is too long to be measured more than once.
+    pub once: bool,
+    ours: Ours,
 }
 
-type OurRun = Box<dyn Fn(&Set) -> Result<Run> + Send + Sync>;
+/// Our side of it.
+pub enum Ours {
+    Here(OurRun),
+    /// The name of a call of `benchmarks/calls.py`.
+    Python(&'static str),
+}
+
+pub type OurRun = Box<dyn Fn(&Set) -> Result<Run> + Send + Sync>;
 
 impl Workload {
-    fn new(name: &'static str, size: (usize, usize), ours: OurRun) -> Self {
+    pub fn new(name: &'static str, size: (usize, usize), ours: OurRun) -> Self {
+        Self::of(Caller::Library, name, size, Ours::Here(ours))
+    }
+
+    pub fn of(caller: Caller, name: &'static str, size: (usize, usize), ours: Ours) -> Self {
         Self {
+            caller,
             name,
             size,
             peers: Vec::new(),
             alone: None,
+            truth: Truth::Temperature,
+            once: false,
             ours,
         }
     }
 
-    fn against(mut self, peer: &'static str, ratio: f64) -> Self {
+    /// An inner loop alone.
+    fn kernel(mut self) -> Self {
+        self.caller = Caller::Kernel;
+        self
+    }
+
+    pub fn on(mut self, truth: Truth) -> Self {
+        self.truth = truth;
+        self
+    }
+
+    pub fn once(mut self) -> Self {
+        self.once = true;
+        self
+    }
+
+    pub fn at_same_nll(mut self, peer: &'static str, ratio: f64) -> Self {
+        self.peers.push((peer, Some(Goal::RatioAtResult(ratio))));
+        self
+    }
+
+    pub fn against(mut self, peer: &'static str, ratio: f64) -> Self {
         self.peers.push((peer, Some(Goal::Ratio(ratio))));
         self
     }
 
-    fn beside(mut self, peer: &'static str) -> Self {
+    pub fn beside(mut self, peer: &'static str) -> Self {
         self.peers.push((peer, None));
         self
     }
 
-    fn within(mut self, seconds: f64) -> Self {
+    pub fn within(mut self, seconds: f64) -> Self {
         self.alone = Some(Goal::Seconds(seconds));
         self
     }
 
-    pub fn run(&self, set: &Set) -> Result<Run> {
-        (self.ours)(set)
+    /// Whether our side needs Python.
+    pub fn needs_python(&self) -> bool {
+        matches!(self.ours, Ours::Python(_))
+    }
+
+    /// Runs our side once.
+    pub fn run(&self, set: &Set, python: Option<&mut Server>) -> Result<Run> {
+        match &self.ours {
+            Ours::Here(run) => run(set),
+            Ours::Python(call) => {
+                let python = python.context("calls of Python need --peers")?;
+                let answer = python.run(call, &set.folder, true)?;
+                Ok(Run {
+                    seconds: answer.seconds,
+                    result: answer.result,
+                    bound: LowerBound::Unknown,
+                })
+            }
+        }
     }
 }
 
 const SMALL: (usize, usize) = (5000, 10);
-const MIDDLE: (usize, usize) = (5000, 100);
-const LARGE: (usize, usize) = (25_000, 1000);
-const LONG: (usize, usize) = (1_000_000, 10);
+pub const MIDDLE: (usize, usize) = (5000, 100);
+pub const LARGE: (usize, usize) = (25_000, 1000);
+pub const LONG: (usize, usize) = (1_000_000, 10);
 const WIDE: (usize, usize) = (100_000, 100);
 /// Rows of 1000 classes that are transformed on one core.
 const APPLIED: (usize, usize) = (4096, 1000);
@@ -98,15 +171,24 @@ pub fn all() -> Vec<Workload> {
             .against("torch-ts", 15.0)
             .against("probmetrics-ts", 60.0),
         Workload::new("fit oi 10,10, 40 epochs", SMALL, fit(oi(10))).against("torch-oi-10", 30.0),
-        Workload::new("fit oi 100,100, 40 epochs", MIDDLE, fit(oi(100)))
-            .against("torch-oi-100", 8.0),
-        Workload::new("epoch of oi 150,150", LARGE, epoch(oi)).against("torch-oi-epoch", 3.5),
-        Workload::new("epoch of op 150,150", LARGE, epoch(op)).against("torch-op-epoch", 3.5),
+        Workload::new("fit oi 100,100, 40 epochs", MIDDLE, fit(oi(100))).beside("torch-oi-100"),
+        Workload::new("epoch of oi 150,150", LARGE, epoch(oi)).beside("torch-oi-epoch"),
+        Workload::new("epoch of op 150,150", LARGE, epoch(op)).beside("torch-op-epoch"),
         Workload::new("diag, loss and gradient", MIDDLE, Box::new(diag_pass))
+            .kernel()
             .against("torch-diag-pass", 3000.0),
         Workload::new("fit diag", LARGE, fit(Diag::default())).within(20.0),
         Workload::new("fit svs", LARGE, fit(Svs::default())).against("probmetrics-svs", 8.0),
         Workload::new("fit sms", MIDDLE, fit(Sms::default())).against("probmetrics-sms", 2.0),
+        Workload::new("fit sms", LARGE, fit(Sms::default()))
+            .within(6.0)
+            .once(),
+        Workload::new("fit ms-odir", LARGE, fit(MsOdir::default()))
+            .within(20.0)
+            .once(),
+        Workload::new("fit dir-odir", LARGE, fit(DirOdir::default()))
+            .within(20.0)
+            .once(),
         Workload::new("fit isotonic", MIDDLE, fit(Isotonic::default())).beside("sklearn-isotonic"),
         Workload::new("marginal_ce of probabilities", LARGE, metric(marginal_ce))
             .against("uncertainty-calibration-marginal", 50.0),
@@ -172,22 +254,26 @@ fn adam() -> Adam {
     Adam::default().with_learning_rate(1e-3)
 }
 
-/// The paper's settings, which the PyTorch side has, too.
+/// The paper's settings, which the PyTorch side has, too: it reads all scores.
 fn oi(units: usize) -> Oi {
-    Oi::default()
+    let mut oi = Oi::default()
         .with_hidden(&[units, units])
         .with_lambda(5e-4)
-        .with_optimizer(adam())
+        .with_optimizer(adam());
+    oi.top = None;
+    oi
 }
 
 fn op(units: usize) -> Op {
-    Op::default()
+    let mut op = Op::default()
         .with_hidden(&[units, units])
         .with_lambda(5e-4)
-        .with_optimizer(adam())
+        .with_optimizer(adam());
+    op.top = None;
+    op
 }
 
-fn timed<T>(run: impl FnOnce() -> Result<T>) -> Result<(f64, T)> {
+pub fn timed<T>(run: impl FnOnce() -> Result<T>) -> Result<(f64, T)> {
     let begin = Instant::now();
     let found = run()?;
     Ok((begin.elapsed().as_secs_f64(), found))

@@ -15,8 +15,9 @@ use crate::math::simd::vectorized;
 /// let adam = Adam::default().with_epochs(10).with_learning_rate(0.01);
 /// assert_eq!((adam.epochs, adam.batch), (10, 256));
 /// assert_eq!(adam.schedule, Schedule::Cosine);
-/// let adam = adam.with_batch(1024).with_schedule(Schedule::Constant);
+/// let adam = adam.with_batch(1024).with_schedule(Schedule::Constant).with_max_steps(2000);
 /// assert_eq!((adam.batch, adam.schedule), (1024, Schedule::Constant));
+/// assert_eq!(adam.max_steps, Some(2000));
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -24,6 +25,9 @@ use crate::math::simd::vectorized;
 pub struct Adam {
     /// Passes over the data.
     pub epochs: usize,
+    /// Fewer passes where they would take more steps than this: what a fit learns depends on the number of steps, and
+    /// many rows make many steps of every pass. The last pass is completed. `None` for no limit.
+    pub max_steps: Option<usize>,
     /// Rows per mini-batch.
     pub batch: usize,
     /// The step size.
@@ -59,6 +63,7 @@ impl Default for Adam {
     fn default() -> Self {
         Self {
             epochs: 40,
+            max_steps: None,
             batch: 256,
             learning_rate: 1e-3,
             schedule: Schedule::default(),
@@ -74,6 +79,13 @@ impl Adam {
     #[must_use]
     pub fn with_epochs(mut self, epochs: usize) -> Self {
         self.epochs = epochs;
+        self
+    }
+
+    /// Sets the number of steps after which no further pass begins.
+    #[must_use]
+    pub fn with_max_steps(mut self, max_steps: usize) -> Self {
+        self.max_steps = Some(max_steps);
         self
     }
 
@@ -102,6 +114,9 @@ impl Adam {
         if self.batch == 0 {
             return Err(Error::invalid("batch", self.batch, "at least 1 row"));
         }
+        if self.max_steps == Some(0) {
+            return Err(Error::invalid("max_steps", 0, "at least 1 step"));
+        }
         for (name, value) in [
             ("learning_rate", self.learning_rate),
             ("epsilon", self.epsilon),
@@ -116,6 +131,13 @@ impl Adam {
             }
         }
         Ok(())
+    }
+
+    /// The passes over so many rows.
+    pub(crate) fn passes(&self, rows: usize) -> usize {
+        let steps = rows.div_ceil(self.batch);
+        self.max_steps
+            .map_or(self.epochs, |most| self.epochs.min(most.div_ceil(steps)))
     }
 
     /// The step size after a share `done` of all steps, from 0 to 1.
@@ -277,6 +299,19 @@ mod tests {
             AdamState::new(1).step(&settings, &mut alone, &[&gradient[i..=i]]);
             assert_eq!(alone[0], together[i]);
         }
+    }
+
+    #[test]
+    fn the_limit_of_steps_ends_between_passes() {
+        let adam = Adam::default().with_max_steps(100);
+        // 4, 4 and 79 steps a pass.
+        assert_eq!(
+            [1000, 800, 20_000].map(|rows| adam.passes(rows)),
+            [25, 25, 2]
+        );
+        assert_eq!(adam.passes(100), 40);
+        assert_eq!(adam.passes(1_000_000), 1);
+        assert_eq!(Adam::default().passes(1_000_000), 40);
     }
 
     #[test]

@@ -3,10 +3,9 @@
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
 
-use crate::methods::networks::{Family, Network};
+use crate::methods::networks::{Family, Network, adam};
 use crate::models::Wiring;
 use crate::nn::input::InputKind;
-use crate::optim::Adam;
 
 /// The [family](crate::methods::Family) of [`Oi`].
 ///
@@ -25,6 +24,9 @@ pub struct OrderInvariant;
 /// w_i = (y_i − y_{i+1})·m_i(y) with m = β·softplus(network(y) + c) > 0, where β is that of temperature scaling and
 /// softplus(c) = 1. All m_i are positive, so the ranking is kept, ties included. The network reads the sorted row and does
 /// not know the classes, so f is equivariant: f(Px) = P f(x) for every permutation P.
+///
+/// From 18 classes on, the default reads the 16 largest scores and the mass of the rest (`top`): on networks with 100
+/// classes that is better on two of three (docs/auto.md), and at 1000 classes it takes far less time.
 ///
 /// A. Rahimi, A. Shaban, C.-A. Cheng, R. Hartley, B. Boots: *Intra Order-preserving Functions for Calibration of
 /// Multi-Class Neural Networks*, NeurIPS 2020 (Theorem 2).
@@ -54,8 +56,8 @@ impl Family for OrderInvariant {
             hidden: vec![100],
             lambda: 1e-3,
             input: InputKind::Centred,
-            top: None,
-            optimizer: Adam::default().with_learning_rate(5e-3).into(),
+            top: Some(16),
+            optimizer: adam().into(),
             early_stopping: None,
             seed: 1357,
             family: PhantomData,

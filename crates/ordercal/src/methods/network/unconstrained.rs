@@ -3,10 +3,9 @@
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
 
-use crate::methods::networks::{Family, Network};
+use crate::methods::networks::{Family, Network, adam};
 use crate::models::Wiring;
 use crate::nn::input::InputKind;
-use crate::optim::Adam;
 
 /// The [family](crate::methods::Family) of [`Unconstrained`].
 ///
@@ -46,7 +45,7 @@ impl Family for NoConstraint {
             lambda: 5e-3,
             input: InputKind::Centred,
             top: None,
-            optimizer: Adam::default().with_learning_rate(5e-3).into(),
+            optimizer: adam().into(),
             early_stopping: None,
             seed: 1357,
             family: PhantomData,

@@ -32,14 +32,15 @@ impl Trainer<'_> {
         params: &mut [f32],
     ) -> Result<Outcome> {
         let mut state = AdamState::new(params.len());
-        let steps = adam.epochs * self.rows.len().div_ceil(adam.batch);
+        let passes = adam.passes(self.rows.len());
+        let steps = passes * self.rows.len().div_ceil(adam.batch);
         let mut step = 0;
         let ending = |epochs, stop| Outcome {
             iterations: epochs,
             evaluations: epochs,
             stop,
         };
-        for epoch in 1..=adam.epochs {
+        for epoch in 1..=passes {
             rng.shuffle(&mut self.rows);
             let mut total = 0.0;
             for rows in self.rows.chunks(adam.batch) {
@@ -54,14 +55,14 @@ impl Trainer<'_> {
                 step += 1;
             }
             let mean = total / self.rows.len() as f64;
-            report_progress(self.watch, epoch, adam.epochs, mean)?;
+            report_progress(self.watch, epoch, passes, mean)?;
             if let Some(held_out) = &mut self.held_out
                 && held_out.should_stop(&mut self.batch, params)
             {
                 return Ok(ending(epoch, StopReason::EarlyStopping));
             }
         }
-        Ok(ending(adam.epochs, StopReason::IterationLimit))
+        Ok(ending(passes, StopReason::IterationLimit))
     }
 
     pub(super) fn lbfgs(&mut self, lbfgs: &Lbfgs, params: &mut [f32]) -> Result<Outcome> {
