@@ -3,6 +3,7 @@
 mod candidates;
 mod evidence;
 mod plan;
+mod thin;
 mod weights;
 
 use std::fmt;
@@ -74,7 +75,7 @@ impl Promise for Free {
 ///    `oi`, `op`. Classes second: `svs`, `sms` and kernel models of several strengths that read the scores, or what
 ///    `diag` or `oi` say of held-out rows.
 /// 2. Convex weights maximise the likelihood of the labels under predictions for rows that were left out.
-///    Candidates with a share are fitted once more on all rows.
+///    Those that can be spared without a noticeable change are left out; the others are fitted once more on all rows.
 /// 3. The mixture is projected onto the order of the scores ([`Projector`](crate::models::Projector)), and a last temperature
 ///    is learned on what it says of held-out rows.
 /// 4. The result is averaged with `ts` and the scores as they are, each weighted by its prior times its likelihood on

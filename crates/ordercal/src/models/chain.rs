@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::form::{Form, RowBlock};
+use super::mixing::Shared;
 use super::parts::{ModelParts, PartsReader, Stored};
 use super::{Model, check};
 use crate::error::Result;
@@ -77,9 +78,17 @@ impl ChainModel {
         &self.first
     }
 
+    /// Whether the second is a temperature, to which nothing is passed on.
+    pub(super) fn only_tempers(&self) -> bool {
+        matches!(*self.then, Model::Ts(_))
+    }
+
     /// Whether both pass the same numbers on.
     pub(super) fn passes_on_as(&self, other: &Self) -> bool {
-        self.then.order_preserving() == other.then.order_preserving() && self.first == other.first
+        !self.only_tempers()
+            && !other.only_tempers()
+            && self.then.order_preserving() == other.then.order_preserving()
+            && self.first == other.first
     }
 
     /// The model g, which reads the log-probabilities of the first.
@@ -109,7 +118,26 @@ impl Form for ChainModel {
             logits.iter_mut().for_each(|logit| *logit *= beta);
             return;
         }
-        self.then_logits(&mut self.pass_on(block), block.classes, logits);
+        let mut first = self.pass_on(block);
+        let between = first.block(&self.then, block.classes);
+        self.then.logits(&between, logits);
+    }
+
+    fn add_probabilities(
+        &self,
+        block: &RowBlock<'_>,
+        weight: f64,
+        shared: &mut Shared,
+        sum: &mut [f64],
+    ) {
+        if self.only_tempers() {
+            shared.add_softmax_of(self, block, weight, sum);
+            return;
+        }
+        let mut first = self.pass_on(block);
+        let between = first.block(&self.then, block.classes);
+        let shared = &mut Shared::default();
+        self.then.add_probabilities(&between, weight, shared, sum);
     }
 }
 
@@ -144,22 +172,23 @@ impl ChainModel {
             order: Vec::new(),
         }
     }
+}
 
-    /// The logits of the second model.
-    pub(super) fn then_logits(&self, first: &mut PassedOn, classes: usize, logits: &mut [f64]) {
-        let PassedOn { scores, order } = first;
-        if self.then.reads_order() && order.is_empty() {
+impl PassedOn {
+    /// The rows that a model reads, sorted if it asks for that.
+    pub(super) fn block(&mut self, then: &Model, classes: usize) -> RowBlock<'_> {
+        let Self { scores, order } = self;
+        if then.reads_order() && order.is_empty() {
             let mut sorter = Sorter::new(classes);
             for row in scores.chunks_exact(classes) {
                 order.extend_from_slice(sorter.sort(row));
             }
         }
-        let between = RowBlock {
+        RowBlock {
             scores,
             order,
             classes,
-        };
-        self.then.logits(&between, logits);
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::form::{Form, RowBlock, count_unmasked};
+use super::mixing::Shared;
 use super::parts::{ModelParts, PartsReader, Stored};
 use super::{check, check_beta, check_classes};
 use crate::error::Result;
@@ -113,6 +114,33 @@ impl Form for EtsModel {
             let scores = block.row(row);
             let uniform = logs[2] - (count_unmasked(scores) as f64).ln();
             mix(logs, tempered, uniform, scores, logits);
+        }
+    }
+
+    fn add_probabilities(
+        &self,
+        block: &RowBlock<'_>,
+        weight: f64,
+        shared: &mut Shared,
+        sum: &mut [f64],
+    ) {
+        let [tempered, original, uniform] = self.parts.weights.map(|own| weight * own);
+        for (beta, weight) in [(self.parts.beta, tempered), (1.0, original)] {
+            if weight > 0.0 {
+                shared.add_tempered(block, beta, weight, sum);
+            }
+        }
+        let rows = sum.chunks_exact_mut(block.classes).enumerate();
+        for (row, sum) in rows.filter(|_| uniform > 0.0) {
+            let scores = block.row(row);
+            let share = uniform / count_unmasked(scores) as f64;
+            for (sum, &score) in sum.iter_mut().zip(scores) {
+                *sum += if score > f32::NEG_INFINITY {
+                    share
+                } else {
+                    0.0
+                };
+            }
         }
     }
 }

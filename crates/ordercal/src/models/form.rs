@@ -1,5 +1,6 @@
 //! The interface of a form of model: it transforms blocks of rows.
 
+use super::mixing::Shared;
 use crate::math::tile::Lanes;
 use crate::rank::Elementwise;
 
@@ -72,4 +73,15 @@ pub(crate) trait Form {
     ///
     /// The result of a row must not depend on the other rows. Masked classes become `-inf`.
     fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]);
+
+    /// Adds `weight` times the probabilities of a block of rows to `sum`. Probabilities below 1e-38 may be missing.
+    fn add_probabilities(
+        &self,
+        block: &RowBlock<'_>,
+        weight: f64,
+        shared: &mut Shared,
+        sum: &mut [f64],
+    ) {
+        shared.add_softmax_of(self, block, weight, sum);
+    }
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::form::{Form, RowBlock};
 use super::linear::add_terms;
+use super::mixing::{Shared, add_narrow_terms, add_softmax, repeated};
 use super::parts::{ModelParts, PartsReader, Stored};
 use super::{check, check_classes};
 use crate::error::Result;
@@ -34,6 +35,8 @@ use crate::math::softmax;
 pub struct KernelModel {
     parts: KernelParts,
     centres: Centres,
+    /// The biases as loops over several short rows read them.
+    biases: Vec<f32>,
 }
 
 /// Everything a [`KernelModel`] is made of, to be stored or built by hand.
@@ -112,7 +115,29 @@ impl KernelModel {
             check(good, name, "too large or NaN", "numbers within ±1e6")?;
         }
         let centres = Centres::new(&parts.centres, classes);
-        Ok(Self { parts, centres })
+        let biases = repeated(&parts.bias);
+        Ok(Self {
+            parts,
+            centres,
+            biases,
+        })
+    }
+
+    /// The log-probabilities that some rows are read as, and Σ_j k(p, c_j) v_j.
+    fn changes(&self, block: &RowBlock<'_>, changes: &mut [f32]) -> Vec<f32> {
+        let mut logs = vec![0.0; block.scores.len()];
+        read(block.scores, block.classes, &mut logs);
+        let mut rows = vec![0.0; logs.len()];
+        roots(&logs, &mut rows);
+        let values = self.centres.kernel(&rows, self.parts.scale as f32);
+        let left = Matrix::new(&values, block.rows(), self.centres.count());
+        let right = Matrix::new(
+            &self.parts.coefficients,
+            self.centres.count(),
+            block.classes,
+        );
+        multiply(changes, left, right);
+        logs
     }
 }
 
@@ -218,17 +243,22 @@ impl Form for KernelModel {
     }
 
     fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
-        let (parts, classes) = (&self.parts, block.classes);
-        let mut logs = vec![0.0; block.scores.len()];
-        read(block.scores, classes, &mut logs);
-        let mut rows = vec![0.0; logs.len()];
-        roots(&logs, &mut rows);
-        let values = self.centres.kernel(&rows, parts.scale as f32);
-        let mut changes = vec![0.0; logs.len()];
-        let left = Matrix::new(&values, block.rows(), self.centres.count());
-        let right = Matrix::new(&parts.coefficients, self.centres.count(), classes);
-        multiply(&mut changes, left, right);
-        add_terms(block.scores, &logs, &changes, &parts.bias, logits);
+        let mut changes = vec![0.0; block.scores.len()];
+        let logs = self.changes(block, &mut changes);
+        add_terms(block.scores, &logs, &changes, &self.parts.bias, logits);
+    }
+
+    fn add_probabilities(
+        &self,
+        block: &RowBlock<'_>,
+        weight: f64,
+        shared: &mut Shared,
+        sum: &mut [f64],
+    ) {
+        let logits = shared.narrow(sum.len());
+        let logs = self.changes(block, logits);
+        add_narrow_terms(block.scores, &logs, &self.biases, logits);
+        add_softmax(logits, block.classes, weight, sum);
     }
 }
 

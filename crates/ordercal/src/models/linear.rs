@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::features::Features;
 use super::form::{Form, RowBlock};
+use super::mixing::{Shared, add_narrow_terms, add_softmax, multiply_by_class, repeated};
 use super::parts::{ModelParts, PartsReader, Stored};
 use super::{check, check_classes};
 use crate::error::Result;
@@ -34,6 +35,9 @@ pub struct LinearModel {
     features: Features,
     deviation: Vec<f32>,
     bias: Vec<f32>,
+    /// The biases, and the weights of a diagonal matrix, as loops over several short rows read them.
+    biases: Vec<f32>,
+    diagonals: Vec<f32>,
 }
 
 /// All data of a [`LinearModel`], to be stored or built by hand.
@@ -91,7 +95,11 @@ impl LinearModel {
             let good = values.iter().all(|v| v.abs() <= LARGEST_WEIGHT);
             check(good, name, "too large or NaN", "numbers within ±1e25")?;
         }
+        let diagonal = parts.deviation.len() == classes;
+        let diagonals = diagonal.then(|| repeated(&parts.deviation));
         Ok(Self {
+            biases: repeated(&parts.bias),
+            diagonals: diagonals.unwrap_or_default(),
             features: parts.features,
             deviation: parts.deviation,
             bias: parts.bias,
@@ -101,6 +109,22 @@ impl LinearModel {
     /// The features of a row.
     pub fn features(&self) -> &Features {
         &self.features
+    }
+
+    /// uD for the features u of some rows.
+    fn changes(&self, features: &[f32], changes: &mut [f32]) {
+        let classes = self.bias.len();
+        match self.shape() {
+            LinearShape::Vector => multiply_by_class(features, &self.diagonals, changes),
+            LinearShape::Matrix => {
+                let left = Matrix::new(features, features.len() / classes, classes);
+                multiply(
+                    changes,
+                    left,
+                    Matrix::new(&self.deviation, classes, classes),
+                );
+            }
+        }
     }
 
     /// Whether D is diagonal or a full matrix.
@@ -137,28 +161,26 @@ impl Form for LinearModel {
 
     fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
         let classes = block.classes;
-        let rows = block.rows();
         let mut features = vec![0.0_f32; block.scores.len()];
         self.features
             .of_block(block.scores, classes, &mut Vec::new(), &mut features);
         let mut changes = vec![0.0_f32; features.len()];
-        match self.shape() {
-            LinearShape::Vector => {
-                for (change, u) in changes
-                    .chunks_exact_mut(classes)
-                    .zip(features.chunks_exact(classes))
-                {
-                    for ((change, u), d) in change.iter_mut().zip(u).zip(&self.deviation) {
-                        *change = d * u;
-                    }
-                }
-            }
-            LinearShape::Matrix => {
-                let right = Matrix::new(&self.deviation, classes, classes);
-                multiply(&mut changes, Matrix::new(&features, rows, classes), right);
-            }
-        }
+        self.changes(&features, &mut changes);
         add_terms(block.scores, &features, &changes, &self.bias, logits);
+    }
+
+    fn add_probabilities(
+        &self,
+        block: &RowBlock<'_>,
+        weight: f64,
+        shared: &mut Shared,
+        sum: &mut [f64],
+    ) {
+        // The product is one of 32-bit numbers, so its softmax loses nothing in 32 bits.
+        let (features, logits) = shared.features(&self.features, block);
+        self.changes(features, logits);
+        add_narrow_terms(block.scores, features, &self.biases, logits);
+        add_softmax(logits, block.classes, weight, sum);
     }
 }
 

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::chain::PassedOn;
 use super::form::{Form, RowBlock};
+use super::mixing::{Shared, replace_rows, rows_with_small};
 use super::parts::{ModelParts, PartsReader, Stored};
 use super::{Model, check};
 use crate::error::Result;
@@ -90,6 +91,42 @@ impl MixtureModel {
     pub fn members(&self) -> &[(f64, Model)] {
         &self.members
     }
+
+    /// Calls `visit` with each member, its weight, and the rows that it reads: where the member is a chain, its second
+    /// model with what the first passes on, which is computed once for all that begin alike.
+    fn each_member(
+        &self,
+        block: &RowBlock<'_>,
+        mut visit: impl FnMut(f64, &Model, Option<&RowBlock<'_>>),
+    ) {
+        let mut passed_on: Vec<Option<PassedOn>> = Vec::new();
+        passed_on.resize_with(self.members.len(), || None);
+        for ((weight, model), &place) in self.members.iter().zip(&self.same_first) {
+            match model {
+                Model::Chain(chain) if !chain.only_tempers() => {
+                    let first = passed_on[place].get_or_insert_with(|| chain.pass_on(block));
+                    let between = first.block(chain.then(), block.classes);
+                    visit(*weight, chain.then(), Some(&between));
+                }
+                _ => visit(*weight, model, None),
+            }
+        }
+    }
+
+    /// The logits of rows with classes whose probabilities would vanish in a sum, but must keep their order.
+    fn log_domain(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
+        let mut member = vec![0.0; logits.len()];
+        let mut scratch = Vec::new();
+        // Below every logarithm, and finite: the difference of two infinities would be NaN.
+        let mut top = vec![f64::MIN; logits.len()];
+        logits.fill(0.0);
+        self.each_member(block, |weight, model, between| {
+            model.logits(between.unwrap_or(block), &mut member);
+            softmax::log_probabilities(&mut member, block.classes, &mut scratch);
+            add(&member, weight.ln(), &mut top, logits);
+        });
+        finish(&top, block.scores, logits);
+    }
 }
 
 impl Form for MixtureModel {
@@ -106,30 +143,31 @@ impl Form for MixtureModel {
     }
 
     fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
-        let classes = block.classes;
-        let mut member = vec![0.0; logits.len()];
-        let mut scratch = Vec::new();
-        let mut passed_on: Vec<Option<PassedOn>> = Vec::new();
-        passed_on.resize_with(self.members.len(), || None);
-        // In the log domain, because the order must be kept where probabilities underflow.
-        let mut top = vec![0.0; logits.len()];
-        for (index, (weight, model)) in self.members.iter().enumerate() {
-            match model {
-                Model::Chain(chain) => {
-                    let first = &mut passed_on[self.same_first[index]];
-                    let first = first.get_or_insert_with(|| chain.pass_on(block));
-                    chain.then_logits(first, classes, &mut member);
+        logits.fill(0.0);
+        self.add_probabilities(block, 1.0, &mut Shared::default(), logits);
+        let small = rows_with_small(block, logits);
+        logarithms(block.scores, logits);
+        replace_rows(block, &small, logits, |rows, logits| {
+            self.log_domain(rows, logits);
+        });
+    }
+
+    fn add_probabilities(
+        &self,
+        block: &RowBlock<'_>,
+        weight: f64,
+        shared: &mut Shared,
+        sum: &mut [f64],
+    ) {
+        self.each_member(block, |own, model, between| {
+            let weight = weight * own;
+            match between {
+                Some(rows) => {
+                    model.add_probabilities(rows, weight, &mut Shared::default(), sum);
                 }
-                _ => model.logits(block, &mut member),
+                None => model.add_probabilities(block, weight, shared, sum),
             }
-            softmax::log_probabilities(&mut member, classes, &mut scratch);
-            if index == 0 {
-                start(&member, weight.ln(), &mut top, logits);
-            } else {
-                add(&member, weight.ln(), &mut top, logits);
-            }
-        }
-        finish(&top, block.scores, logits);
+        });
     }
 }
 
@@ -169,11 +207,13 @@ struct MixtureSettings {
     members: Vec<Value>,
 }
 
-fn start(logs: &[f64], weight: f64, top: &mut [f64], sum: &mut [f64]) {
-    for (top, &log) in top.iter_mut().zip(logs) {
-        *top = log + weight;
+vectorized! {
+    /// The logarithms of sums of probabilities; `-inf` for masked classes.
+    fn logarithms(scores: &[f32], sums: &mut [f64]) {
+        for (sum, &score) in sums.iter_mut().zip(scores) {
+            *sum = if score > f32::NEG_INFINITY { ln_f64(*sum) } else { f64::NEG_INFINITY };
+        }
     }
-    sum.fill(1.0);
 }
 
 vectorized! {

@@ -11,6 +11,7 @@ mod form;
 pub(crate) mod kernel;
 mod linear;
 mod logistic;
+mod mixing;
 mod mixture;
 mod network;
 pub(crate) mod one_vs_rest;
@@ -43,6 +44,7 @@ pub use linear::{LinearModel, LinearParts};
 #[cfg(test)]
 pub(crate) use logistic::log_probabilities;
 pub use logistic::{LogisticModel, LogisticParts};
+use mixing::Shared;
 pub use mixture::MixtureModel;
 pub(crate) use network::{InputReader, check_hidden};
 pub use network::{NetworkModel, NetworkParts, Wiring};
@@ -181,6 +183,16 @@ impl Form for Model {
 
     fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
         each_form!(self, form => form.logits(block, logits))
+    }
+
+    fn add_probabilities(
+        &self,
+        block: &RowBlock<'_>,
+        weight: f64,
+        shared: &mut Shared,
+        sum: &mut [f64],
+    ) {
+        each_form!(self, form => form.add_probabilities(block, weight, shared, sum))
     }
 }
 

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::form::{Form, RowBlock};
+use super::mixing;
 use super::parts::{ModelParts, PartsReader, Stored};
 use super::projection::Projector;
 use super::{Model, check_beta};
@@ -72,14 +73,39 @@ impl Form for OrderedModel {
     }
 
     fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
-        self.inner.logits(block, logits);
-        let mut projection = OrderProjection::new(block.classes, self.beta);
-        softmax::unnormalised_rows(logits, block.classes);
-        softmax::normalise_rows(logits, block.classes);
-        for (row, probs) in logits.chunks_exact_mut(block.classes).enumerate() {
-            projection.log_probabilities(block.row(row), block.row_order(row), probs);
+        let classes = block.classes;
+        mixing::probabilities(&*self.inner, block, logits);
+        let mut projection = OrderProjection::new(classes, self.beta);
+        let mut wide = Vec::new();
+        let projector = &mut projection.projector;
+        projector.project_rows(block.scores, block.order, logits, classes);
+        for (row, probs) in logits.chunks_exact_mut(classes).enumerate() {
+            let (scores, order) = (block.row(row), block.row_order(row));
+            if self.beta * spread(scores, order) > WIDEST {
+                projection.log_domain(scores, probs);
+                wide.push((row, probs.to_vec()));
+            }
+        }
+        let scores = block.scores.iter();
+        let mut tempered: Vec<f64> = scores.map(|&x| self.beta * f64::from(x)).collect();
+        softmax::unnormalised_rows(&mut tempered, classes);
+        softmax::normalise_rows(&mut tempered, classes);
+        mix_in(&tempered, block.scores, logits);
+        for (row, logs) in wide {
+            logits[row * classes..][..classes].copy_from_slice(&logs);
         }
     }
+}
+
+/// Tempered scores that differ by at most this have probabilities that 64 bits can represent.
+const WIDEST: f64 = 600.0;
+
+/// The difference between the largest and the smallest score that is not masked.
+fn spread(scores: &[f32], order: &[u32]) -> f64 {
+    let mut descending = order.iter().map(|&class| f64::from(scores[class as usize]));
+    let top = descending.next().unwrap_or(0.0);
+    let lowest = descending.rfind(|&score| score > f64::NEG_INFINITY);
+    lowest.map_or(0.0, |lowest| top - lowest)
 }
 
 impl Stored for OrderedModel {
@@ -128,17 +154,32 @@ impl OrderProjection {
     /// Replaces a row's probabilities by the logarithms of their projection; `-inf` for masked classes.
     pub(crate) fn log_probabilities(&mut self, scores: &[f32], order: &[u32], probs: &mut [f64]) {
         self.projector.project(scores, order, probs);
+        self.log_domain(scores, probs);
+    }
+
+    /// Mixes softmax(βx) in, and takes logarithms, where its probabilities may vanish.
+    fn log_domain(&mut self, scores: &[f32], probs: &mut [f64]) {
         for (tempered, &score) in self.tempered.iter_mut().zip(scores) {
             *tempered = self.beta * f64::from(score);
         }
         softmax::log_probabilities(&mut self.tempered, scores.len(), &mut self.scratch);
-        mix_in(&self.tempered, scores, probs);
+        mix_in_logs(&self.tempered, scores, probs);
     }
 }
 
 vectorized! {
-    /// ln((1 − s)p + s eᵗ) for the probability p and the tempered logarithm t of every class, s being the sliver.
+    /// ln((1 − s)p + st) for the probability p and the tempered probability t of every class, s being the sliver.
     fn mix_in(tempered: &[f64], scores: &[f32], probs: &mut [f64]) {
+        for ((p, &tempered), &score) in probs.iter_mut().zip(tempered).zip(scores) {
+            let log = ln_f64((1.0 - SLIVER) * *p + SLIVER * tempered);
+            *p = if score > f32::NEG_INFINITY { log } else { f64::NEG_INFINITY };
+        }
+    }
+}
+
+vectorized! {
+    /// The same with the logarithm of the tempered probability.
+    fn mix_in_logs(tempered: &[f64], scores: &[f32], probs: &mut [f64]) {
         let (most, sliver) = ((-SLIVER).ln_1p(), SLIVER.ln());
         for ((p, &tempered), &score) in probs.iter_mut().zip(tempered).zip(scores) {
             let own = if *p >= f64::MIN_POSITIVE { most + ln_f64(*p) } else { f64::NEG_INFINITY };

@@ -1,5 +1,7 @@
 //! Rounding a row to the caller's float type without changing its ranking, and with the fewest changes.
 
+use std::ops::{Add, Mul};
+
 use super::elementwise::TieDetector;
 use super::sort::Sorter;
 use crate::real::Real;
@@ -19,7 +21,8 @@ use crate::real::Real;
 #[derive(Debug, Default, Clone)]
 pub struct Repair {
     groups: Vec<TiedClasses>,
-    pools: Vec<Pool>,
+    narrow: Vec<Pool<i64>>,
+    wide: Vec<Pool<i128>>,
 }
 
 /// Classes with equal scores, `first..end` in sorted order.
@@ -32,11 +35,32 @@ struct TiedClasses {
 
 /// Neighbouring groups that share one mean, in the pool-adjacent-violators algorithm.
 #[derive(Debug, Clone, Copy)]
-struct Pool {
-    sum: i128,
-    weight: i128,
+struct Pool<W> {
+    sum: W,
+    weight: W,
     groups: usize,
 }
+
+/// A type of integer that sums of keys are exact in.
+trait Whole: Copy + Ord + From<i64> + Add<Output = Self> + Mul<Output = Self> {
+    /// The quotient, rounded down, for a positive divisor. It lies between keys.
+    fn quotient(self, divisor: Self) -> i64;
+}
+
+impl Whole for i64 {
+    fn quotient(self, divisor: Self) -> i64 {
+        self.div_euclid(divisor)
+    }
+}
+
+impl Whole for i128 {
+    fn quotient(self, divisor: Self) -> i64 {
+        self.div_euclid(divisor) as i64
+    }
+}
+
+/// With this many classes, products of a sum of 32-bit keys and a weight are below 2³¹ · 2¹⁵ · 2¹⁵.
+const MOST_FOR_NARROW: usize = 1 << 15;
 
 /// The range of rounded values, and where ties are allowed.
 #[derive(Debug, Clone, Copy)]
@@ -216,9 +240,12 @@ fn spread<X: PartialOrd + Copy, T: Real>(
     repair: &mut Repair,
     output: &mut [T],
 ) {
-    let Repair { groups, pools } = repair;
+    let Repair {
+        groups,
+        narrow,
+        wide,
+    } = repair;
     groups.clear();
-    pools.clear();
     for (position, &class) in order.iter().enumerate() {
         let class = class as usize;
         match groups.last_mut() {
@@ -238,10 +265,22 @@ fn spread<X: PartialOrd + Copy, T: Real>(
         let positive = groups.partition_point(|group| group.key > zero);
         groups.truncate(positive);
     }
+    if size_of::<T>() <= 4 && input.len() <= MOST_FOR_NARROW {
+        pool(groups, narrow);
+        write_pools(order, groups, narrow, bounds, output);
+    } else {
+        pool(groups, wide);
+        write_pools(order, groups, wide, bounds, output);
+    }
+}
+
+/// Pools adjacent violators among the keys of the groups, increased by their positions.
+fn pool<W: Whole>(groups: &[TiedClasses], pools: &mut Vec<Pool<W>>) {
+    pools.clear();
     for (index, group) in groups.iter().enumerate() {
-        let weight = (group.end - group.first) as i128;
+        let weight = W::from((group.end - group.first) as i64);
         let mut pool = Pool {
-            sum: (i128::from(group.key) + index as i128) * weight,
+            sum: (W::from(group.key) + W::from(index as i64)) * weight,
             weight,
             groups: 1,
         };
@@ -249,19 +288,29 @@ fn spread<X: PartialOrd + Copy, T: Real>(
             if pool.sum * above.weight <= above.sum * pool.weight {
                 break;
             }
-            pool.sum += above.sum;
-            pool.weight += above.weight;
+            pool.sum = pool.sum + above.sum;
+            pool.weight = pool.weight + above.weight;
             pool.groups += above.groups;
             pools.pop();
         }
         pools.push(pool);
     }
+}
+
+/// Writes the level of each pool, less the positions of its groups.
+fn write_pools<T: Real, W: Whole>(
+    order: &[u32],
+    groups: &[TiedClasses],
+    pools: &[Pool<W>],
+    bounds: &OutputBounds,
+    output: &mut [T],
+) {
     let lowest = T::from_f64(bounds.lowest).key();
     let mut index = 0;
-    for pool in pools.iter() {
-        let level = pool.sum.div_euclid(pool.weight);
+    for pool in pools {
+        let level = pool.sum.quotient(pool.weight);
         for group in &groups[index..index + pool.groups] {
-            let key = (level - index as i128) as i64;
+            let key = level - index as i64;
             let value = T::from_key(if bounds.strict_from > 0.0 {
                 key.max(lowest)
             } else {

@@ -19,6 +19,8 @@ pub(super) struct Member {
     pub(super) models: Vec<Model>,
     /// The NLL of each row under the model that has not seen it.
     pub(super) nlls: Vec<f64>,
+    /// Nanoseconds per score that applying it takes.
+    pub(super) cost: f64,
 }
 
 /// Everything that was fitted fold by fold.
@@ -65,6 +67,7 @@ impl Fits {
                     reads: candidate.reads,
                     models,
                     nlls,
+                    cost: candidate.cost.applied,
                 });
             }
             first = end;

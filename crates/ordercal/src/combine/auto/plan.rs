@@ -33,24 +33,33 @@ pub(super) struct Candidate {
     /// The candidate whose output on held-out rows it reads; without one it reads the scores.
     pub(super) reads: Option<usize>,
     pub(super) method: Box<dyn Calibrator>,
-    cost: Cost,
+    pub(super) cost: Cost,
 }
 
-/// Microseconds of a fit per row on one thread, `a + b·K + c·K²` for K classes. `cargo measure speed` compares
-/// what follows from it with what a fit took.
+/// What a candidate costs, on one thread.
 #[derive(Clone, Copy)]
-struct Cost(f64, f64, f64);
+pub(super) struct Cost {
+    /// Microseconds of a fit per row, `a + b·K + c·K²` for K classes. `cargo measure speed` compares what follows from it
+    /// with what a fit took.
+    fit: (f64, f64, f64),
+    /// Nanoseconds per score that applying its model takes.
+    pub(super) applied: f64,
+}
 
 impl Cost {
-    const SCALING: Self = Self(1.0, 0.02, 0.0);
-    const DIAG: Self = Self(9.0, 0.2, 0.0);
-    const SMALL_NETWORK: Self = Self(2.0, 0.1, 0.0);
-    const NETWORK: Self = Self(10.0, 0.35, 0.0);
-    const MATRIX: Self = Self(3.0, 0.0, 0.004);
-    const KERNEL: Self = Self(10.0, 0.9, 0.0);
+    const SCALING: Self = Self::new((1.0, 0.02, 0.0), 1.0);
+    const DIAG: Self = Self::new((9.0, 0.2, 0.0), 2.0);
+    const SMALL_NETWORK: Self = Self::new((2.0, 0.1, 0.0), 3.0);
+    const NETWORK: Self = Self::new((10.0, 0.35, 0.0), 5.0);
+    const MATRIX: Self = Self::new((3.0, 0.0, 0.004), 2.0);
+    const KERNEL: Self = Self::new((10.0, 0.9, 0.0), 8.0);
+
+    const fn new(fit: (f64, f64, f64), applied: f64) -> Self {
+        Self { fit, applied }
+    }
 
     fn per_row(self, classes: f64) -> f64 {
-        self.0 + self.1 * classes + self.2 * classes * classes
+        self.fit.0 + self.fit.1 * classes + self.fit.2 * classes * classes
     }
 }
 
@@ -217,7 +226,10 @@ impl Plan {
             .filter(|&place| read(place))
             .count();
         let copies = (self.folds_at_once() + outputs) as f64 + COPIES;
-        let kernels = self.candidates.iter().any(|c| c.cost.1 == Cost::KERNEL.1);
+        let kernels = self
+            .candidates
+            .iter()
+            .any(|c| c.cost.fit == Cost::KERNEL.fit);
         let kernel_bytes = if kernels {
             KERNEL_BYTES * rows * threads as f64
         } else {

@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 
 use super::candidates::Member;
+use super::thin::Thinning;
 use crate::data::Dataset;
 
 /// Shares below this are not worth a model.
@@ -21,77 +22,129 @@ const SETTLED: f64 = 1e-6;
 /// Rows per partial sum; fixed, so that sums do not depend on the number of threads.
 const PIECE: usize = 4096;
 
-/// The shares of all members that maximise the likelihood of the given rows; those that come out small are left out.
+/// The shares of all members that maximise the likelihood of the given rows; those that come out small are left
+/// out, and those that can be [spared](Thinning).
 pub(super) fn shares(members: &[Member], data: &Dataset<'_>, rows: &[usize]) -> Vec<f64> {
     let all: Vec<usize> = (0..members.len()).collect();
-    let weights = solve(members, &all, data, rows);
+    let weights = Likelihoods::new(members, &all, data, rows).solve();
     let kept: Vec<usize> = all
         .into_iter()
         .filter(|&member| weights[member] >= SMALLEST_SHARE)
         .collect();
+    let likelihoods = Likelihoods::new(members, &kept, data, rows);
+    let weights = likelihoods.solve();
+    let thinning = Thinning {
+        members,
+        kept: &kept,
+        shares: &weights,
+        products: &likelihoods.products(&weights),
+    };
     let mut shares = vec![0.0; members.len()];
-    for (&member, weight) in kept.iter().zip(solve(members, &kept, data, rows)) {
+    for (&member, weight) in kept.iter().zip(thinning.shares()) {
         shares[member] = weight;
     }
     shares
 }
 
-/// Maximises Σ ln Σ w L + (α − 1) Σ ln w by expectation maximisation.
-fn solve(members: &[Member], kept: &[usize], data: &Dataset<'_>, rows: &[usize]) -> Vec<f64> {
-    // Only ratios within a row matter: the best of each row has likelihood 1, and nothing underflows.
-    let likelihoods: Vec<f64> = rows
-        .iter()
-        .flat_map(|&row| {
-            let nlls = kept.iter().map(move |&member| members[member].nlls[row]);
-            let best = nlls.clone().fold(f64::INFINITY, f64::min);
-            nlls.map(move |nll| (best - nll).exp())
-        })
-        .collect();
-    let row_weights: Vec<f64> = rows.iter().map(|&row| data.weight(row)).collect();
-    let mut shares = vec![1.0 / kept.len() as f64; kept.len()];
-    for _ in 0..STEPS {
-        let mut next = expected(&likelihoods, &row_weights, &shares);
-        next.iter_mut().for_each(|count| *count += PRIOR);
-        let sum: f64 = next.iter().sum();
-        next.iter_mut().for_each(|count| *count /= sum);
-        let changes = next.iter().zip(&shares).map(|(a, b)| (a - b).abs());
-        let change = changes.fold(0.0, f64::max);
-        shares = next;
-        if change < SETTLED {
-            break;
-        }
-    }
-    shares
+/// The likelihoods of some rows under some members, row by row.
+struct Likelihoods {
+    values: Vec<f64>,
+    row_weights: Vec<f64>,
+    members: usize,
 }
 
-/// How many rows each member is expected to account for.
-fn expected(likelihoods: &[f64], row_weights: &[f64], shares: &[f64]) -> Vec<f64> {
-    let members = shares.len();
-    let pieces: Vec<Vec<f64>> = likelihoods
-        .par_chunks(PIECE * members)
-        .zip(row_weights.par_chunks(PIECE))
-        .map(|(likelihoods, row_weights)| {
-            let mut counts = vec![0.0; members];
-            for (row, weight) in likelihoods.chunks_exact(members).zip(row_weights) {
-                let mixed: f64 = row.iter().zip(shares).map(|(l, w)| l * w).sum();
-                let factor = weight / mixed.max(f64::MIN_POSITIVE);
-                for (count, l) in counts.iter_mut().zip(row) {
-                    *count += factor * l;
-                }
-            }
-            counts
-        })
-        .collect();
-    let mut counts = vec![0.0; members];
-    for piece in pieces {
-        for (count, part) in counts.iter_mut().zip(piece) {
-            *count += part;
+impl Likelihoods {
+    fn new(members: &[Member], kept: &[usize], data: &Dataset<'_>, rows: &[usize]) -> Self {
+        // Only ratios within a row matter: the best of each row has likelihood 1, and nothing underflows.
+        let values = rows
+            .iter()
+            .flat_map(|&row| {
+                let nlls = kept.iter().map(move |&member| members[member].nlls[row]);
+                let best = nlls.clone().fold(f64::INFINITY, f64::min);
+                nlls.map(move |nll| (best - nll).exp())
+            })
+            .collect();
+        Self {
+            values,
+            row_weights: rows.iter().map(|&row| data.weight(row)).collect(),
+            members: kept.len(),
         }
     }
-    for (count, share) in counts.iter_mut().zip(shares) {
-        *count *= share;
+
+    /// Maximises Σ ln Σ w L + (α − 1) Σ ln w by expectation maximisation.
+    fn solve(&self) -> Vec<f64> {
+        let mut shares = vec![1.0 / self.members as f64; self.members];
+        for _ in 0..STEPS {
+            let mut next = self.expected(&shares);
+            next.iter_mut().for_each(|count| *count += PRIOR);
+            let sum: f64 = next.iter().sum();
+            next.iter_mut().for_each(|count| *count /= sum);
+            let changes = next.iter().zip(&shares).map(|(a, b)| (a - b).abs());
+            let change = changes.fold(0.0, f64::max);
+            shares = next;
+            if change < SETTLED {
+                break;
+            }
+        }
+        shares
     }
-    counts
+
+    /// How many rows each member is expected to account for.
+    fn expected(&self, shares: &[f64]) -> Vec<f64> {
+        let mut counts = self.sum(self.members, |row, weight, counts| {
+            let factor = weight / mixed(row, shares);
+            for (count, l) in counts.iter_mut().zip(row) {
+                *count += factor * l;
+            }
+        });
+        for (count, share) in counts.iter_mut().zip(shares) {
+            *count *= share;
+        }
+        counts
+    }
+
+    /// Σ r_i r_j over the rows for every two members, where r is the likelihood divided by that of the mixture.
+    fn products(&self, shares: &[f64]) -> Vec<f64> {
+        let members = self.members;
+        self.sum(members * members, |row, weight, products| {
+            let mixed = mixed(row, shares);
+            for (products, l) in products.chunks_exact_mut(members).zip(row) {
+                let factor = weight * l / (mixed * mixed);
+                for (product, l) in products.iter_mut().zip(row) {
+                    *product += factor * l;
+                }
+            }
+        })
+    }
+
+    /// Adds up what each row, given with its weight, adds to so many sums.
+    fn sum(&self, sums: usize, add: impl Fn(&[f64], f64, &mut [f64]) + Sync) -> Vec<f64> {
+        let pieces: Vec<Vec<f64>> = self
+            .values
+            .par_chunks(PIECE * self.members)
+            .zip(self.row_weights.par_chunks(PIECE))
+            .map(|(values, row_weights)| {
+                let mut part = vec![0.0; sums];
+                for (row, weight) in values.chunks_exact(self.members).zip(row_weights) {
+                    add(row, *weight, &mut part);
+                }
+                part
+            })
+            .collect();
+        let mut total = vec![0.0; sums];
+        for piece in pieces {
+            for (sum, part) in total.iter_mut().zip(piece) {
+                *sum += part;
+            }
+        }
+        total
+    }
+}
+
+/// Σ w L of a row.
+fn mixed(row: &[f64], shares: &[f64]) -> f64 {
+    let sum: f64 = row.iter().zip(shares).map(|(l, w)| l * w).sum();
+    sum.max(f64::MIN_POSITIVE)
 }
 
 /// −ln Σ w e^(−nll) of the given rows.
@@ -149,6 +202,7 @@ mod tests {
             reads: None,
             models: Vec::new(),
             nlls: (0..ROWS).map(nll).collect(),
+            cost: 1.0,
         }
     }
 
