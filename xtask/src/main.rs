@@ -88,6 +88,7 @@ fn main() -> Result<()> {
         ["instructions"] => instructions::run(false, false),
         ["instructions", "--fix"] => instructions::run(false, true),
         ["instructions", "--built"] => instructions::run(true, false),
+        ["instructions", "--built", "--fix"] => instructions::run(true, true),
         ["example"] => run::example(),
         ["python"] => python::run(),
         ["torch"] => python::torch(),

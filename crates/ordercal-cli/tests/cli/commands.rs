@@ -32,10 +32,12 @@ fn a_network_can_read_the_top_scores_only() {
             other => panic!("{other:?}"),
         }
     };
-    let (all, top) = (fit(""), fit("--top 6"));
-    assert_eq!((all.top, all.ends()), (None, (26, 26)));
+    let (default, top) = (fit(""), fit("--top 6"));
+    assert_eq!((default.top, default.ends()), (Some(16), (17, 17)));
     assert_eq!((top.top, top.ends()), (Some(6), (7, 7)));
     // With hardly more classes than that, it reads them all.
+    let all = fit("--top 26");
+    assert_eq!((all.top, all.ends()), (None, (26, 26)));
     assert_eq!(fit("--top 25").params, all.params);
 }
 
