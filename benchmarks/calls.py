@@ -40,11 +40,13 @@ def fit(folder: str) -> Work:
     )
 
 
-def predict(folder: str, kind: ordercal.Kind) -> Work:
-    """`predict_proba` of a fitted temperature."""
+def predict(
+    folder: str, kind: ordercal.Kind, calibrator: type[ordercal.Calibrator] = ordercal.TemperatureScaling
+) -> Work:
+    """`predict_proba` of a calibrator, fitted to the first 5000 rows."""
     scores = probabilities(folder) if kind == "probs" else arrays(folder)[0]
     labels = arrays(folder)[1]
-    fitted = ordercal.TemperatureScaling(kind=kind).fit(scores[:5000], labels[:5000])
+    fitted = calibrator(kind=kind).fit(scores[:5000], labels[:5000])
     return lambda: fitted.predict_proba(scores), lambda probs: mean_nll(probs, labels)
 
 
@@ -55,6 +57,7 @@ WORKS: dict[str, Callable[[str], Work]] = {
     "bootstrap": lambda folder: evaluate(folder, "nll", "logits", bootstrap=1000),
     "fit-probs": fit,
     "predict-logits": lambda folder: predict(folder, "logits"),
+    "predict-diag": lambda folder: predict(folder, "logits", ordercal.Diagonal),
     "predict-probs": lambda folder: predict(folder, "probs"),
 }
 
