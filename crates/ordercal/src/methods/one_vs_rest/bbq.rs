@@ -213,8 +213,7 @@ fn candidate(points: &[Point], sums: &Sums, ends: &[usize], prior: f64) -> Candi
         // At 0 or 1 the prior would exclude positive or negative cases.
         let middle = (0.5 * (low + high)).clamp(1e-6, 1.0 - 1e-6);
         let (alpha, beta) = (bin_prior * middle, bin_prior * (1.0 - middle));
-        evidence += own - ln_gamma(weight + bin_prior)
-            + ln_gamma(positives + alpha)
+        evidence += own - ln_gamma(weight + bin_prior) + ln_gamma(positives + alpha)
             - ln_gamma(alpha)
             + ln_gamma(weight - positives + beta)
             - ln_gamma(beta);
@@ -308,7 +307,11 @@ mod tests {
             let points: Vec<Point> = (0..count)
                 .map(|index| Point {
                     x: index as f64,
-                    weight: if rng.below(9) == 0 { 30.0 } else { rng.uniform() },
+                    weight: if rng.below(9) == 0 {
+                        30.0
+                    } else {
+                        rng.uniform()
+                    },
                     positives: 0.0,
                 })
                 .collect();

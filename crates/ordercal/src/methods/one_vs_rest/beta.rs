@@ -129,7 +129,8 @@ mod tests {
                 }
             })
             .collect();
-        let [a, b, c] = regress_increasing(&Examples::of_log_probabilities(&cases, Targets::Labels));
+        let [a, b, c] =
+            regress_increasing(&Examples::of_log_probabilities(&cases, Targets::Labels));
         assert!((a - 0.4).abs() < 0.05 && (b - 1.5).abs() < 0.15 && (c + 0.5).abs() < 0.1);
     }
 
@@ -142,7 +143,8 @@ mod tests {
                 positive: i < 0 && i % 3 != 0,
             })
             .collect();
-        let [a, b, c] = regress_increasing(&Examples::of_log_probabilities(&cases, Targets::Labels));
+        let [a, b, c] =
+            regress_increasing(&Examples::of_log_probabilities(&cases, Targets::Labels));
         assert_eq!((a, b), (0.0, 0.0));
         let fraction = cases.iter().filter(|case| case.positive).count() as f64 / 40.0;
         assert!((logistic(c) - fraction).abs() < 1e-9);
