@@ -177,6 +177,13 @@ def test_numpy_settings_are_settings(calib: Split) -> None:
     assert json.loads(est.model_.method)["hidden"] == [4]
 
 
+def test_none_is_the_default_but_for_top() -> None:
+    method = json.loads(ordercal.OrderInvariant(hidden=None, optimizer=None, top=None)._method())
+    own = json.loads(ordercal.OrderInvariant()._method())
+    assert own["top"] == 16
+    assert method == {**own, "top": None}
+
+
 def test_auto_says_what_it_will_take() -> None:
     small, large = (ordercal.Auto().estimate(rows, 100) for rows in (1_000, 100_000))
     assert small is not None and large is not None

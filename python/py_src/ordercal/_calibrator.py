@@ -153,8 +153,8 @@ class Calibrator:
         table: dict[str, Any] = {"method": self._key + suffix}
         for name, default in self._defaults.items():
             value = getattr(self, name + "_" if name == "lambda" else name)
-            own = value is None and isinstance(default, dict)
-            table[name] = default if own else value
+            # `None` stands for the default, but `top=None` says that all scores are read.
+            table[name] = default if value is None and name != "top" else value
         try:
             return json.dumps(table, default=_plain)
         except TypeError as error:
