@@ -32,7 +32,9 @@ pub fn run(built: bool, fix: bool) -> Result<()> {
         return Ok(());
     }
     if !built {
-        step(&mut cargo(&["build", "--package", "ordercal-bench"]))?;
+        // As the check builds it: other packages or incremental compilation would divide the code in another way.
+        let build = ["build", "--workspace", "--bin", "ordercal-bench"];
+        step(cargo(&build).env("CARGO_INCREMENTAL", "0"))?;
     }
     let compiler = output(Command::new("rustc").arg("--version"))?;
     let compiler = compiler.split_whitespace().take(2).collect::<Vec<_>>();
