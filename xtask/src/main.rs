@@ -49,6 +49,7 @@ cargo xtask COMMAND
   example             of that only the example of the library, as it was built last
   instructions [--built] [--fix]
                       of that only the instructions of the hottest loops, counted by valgrind; --fix writes them down
+  lines [REVISION]    count lines of code, documentation and tests for each crate
   worked-example      of that only the calibrator that CONTRIBUTING.md adds, in a copy of the sources
   fuzz --minutes N [TARGET…]
                       libFuzzer on the targets of crates/ordercal-io/fuzz, all of them unless some are named
@@ -101,6 +102,7 @@ fn main() -> Result<()> {
         ["doc-coverage"] => doc_coverage::run(),
         ["demo-data"] => demo_data::run(&root().join(DEMO)),
         ["demo-data", folder] => demo_data::run(folder.as_ref()),
+        ["lines", ref revision @ ..] => run::lines(revision),
         ["worked-example"] => worked_example::run(),
         ["picture"] => picture::run(),
         ["venv", folder, requirements] => {

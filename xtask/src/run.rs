@@ -30,6 +30,13 @@ pub fn example() -> Result<()> {
     step(&mut Command::new(program))
 }
 
+/// Counts lines of the sources as they are, or of a revision.
+pub fn lines(revision: &[&str]) -> Result<()> {
+    let mut command = Command::new("python3");
+    command.arg("xtask/src/lines.py").args(revision);
+    step(command.current_dir(crate::root()))
+}
+
 /// Runs a command that has to succeed, for what it writes to standard output.
 pub fn output(command: &mut Command) -> Result<String> {
     let shown = format!("{command:?}");

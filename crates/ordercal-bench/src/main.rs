@@ -11,6 +11,7 @@ mod kernels;
 mod method;
 mod monitor;
 mod quality;
+mod record;
 mod reference;
 mod reference_metrics;
 mod scaling;
@@ -35,6 +36,8 @@ enum Command {
     Bench(bench::Args),
     /// Fit auto beside twelve methods to every bundle of a folder, and say how many it beats
     Quality(quality::Args),
+    /// Record the results of every method on every bundle of a folder, and compare them with an earlier record
+    Record(record::Args),
     /// Fit every method to every bundle of a folder, beside what other implementations reach
     Reference(reference::Args),
     /// Fit methods to scores that are calibrated already, and say what that costs
@@ -57,6 +60,7 @@ fn main() -> Result<()> {
     match Cli::parse().command {
         Command::Bench(args) => bench::run(&args),
         Command::Quality(args) => quality::run(&args),
+        Command::Record(args) => record::run(&args),
         Command::Reference(args) => reference::run(&args),
         Command::Harm(args) => harm::run(&args),
         Command::Groups(args) => groups::run(&args),
