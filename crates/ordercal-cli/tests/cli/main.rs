@@ -14,6 +14,7 @@ mod harness;
 mod interrupted;
 mod monitor;
 mod names;
+mod old_files;
 mod outputs;
 mod pipes;
 mod plot;
