@@ -255,7 +255,6 @@ WORKS: dict[str, Callable[[str], Work]] = {
     "torch-oi-epoch": lambda folder: order_preserving(folder, [150, 150], 1, True),
     "torch-op-epoch": lambda folder: order_preserving(folder, [150, 150], 1, False),
     "torch-oi-100-held-out": lambda folder: order_preserving(folder, [100, 100], 40, True, held_out=True),
-    "torch-op-100-held-out": lambda folder: order_preserving(folder, [100, 100], 40, False, held_out=True),
     "torch-oi-150-held-out": lambda folder: order_preserving(folder, [150, 150], 40, True, held_out=True),
     "torch-op-150-held-out": lambda folder: order_preserving(folder, [150, 150], 40, False, held_out=True),
     "torch-diag-pass": diag_pass,

@@ -154,14 +154,6 @@ def evaluation(df: DataFrame, folder: str) -> None:
     print(f"Peak memory of an executor with its Python workers: {peak:.0f} MB, of the workers alone {workers:.0f} MB.", flush=True)
 
 
-def exact(df: DataFrame, rows: int) -> None:
-    for key in ("ts", "diag"):
-        found: list[Any] = []
-        taken = seconds_of(lambda key=key, found=found: found.append(oc.fit(df, key, exact=True)))
-        report = found[0].report_
-        print(f"\n`spark.fit(exact=True)`, `{key}`, {rows:,} rows: {taken:.1f} s, NLL {report.nll_after:.6f}.", flush=True)
-
-
 def groups(session: SparkSession, count: int) -> None:
     schema = "id long, logits array<float>, label long, group long"
     df = session.range(count, numPartitions=8).mapInArrow(make_groups, schema).cache()
@@ -195,7 +187,6 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--groups", type=int, default=1000)
     parser.add_argument("--partitions", type=int, default=40)
-    parser.add_argument("--exact", action="store_true", help="also fit ts and diag to all rows, which takes a while")
     args = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -221,8 +212,6 @@ def main() -> None:
         df = session.read.parquet(f"{folder}/rows")
         speed(df, args.rows)
         evaluation(df, f"{folder}/rows")
-        if args.exact:
-            exact(df, args.rows)
         groups(session, args.groups)
     session.stop()
 

@@ -3,11 +3,12 @@
 use half::f16;
 use numpy::{PyReadonlyArray1, PyReadonlyArray2};
 use ordercal::metrics::Predictions;
-use ordercal::ndarray::Array2;
+use ordercal::ndarray::ArrayView2;
 use ordercal::{Dataset, ScoreArray, ScoreKind, Scores};
 use pyo3::prelude::*;
 
 use crate::errors::{refuse, wrong_type};
+use crate::pool::detached;
 
 /// A matrix of any float type that networks emit.
 pub enum Matrix<'py> {
@@ -40,21 +41,12 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Matrix<'py> {
 }
 
 impl Matrix<'_> {
-    /// N.
-    pub fn rows(&self) -> usize {
+    /// Rows and classes.
+    pub fn dim(&self) -> (usize, usize) {
         match self {
-            Self::F32(values) => values.as_array().nrows(),
-            Self::F64(values) => values.as_array().nrows(),
-            Self::F16(values) => values.as_array().nrows(),
-        }
-    }
-
-    /// K.
-    pub fn classes(&self) -> usize {
-        match self {
-            Self::F32(values) => values.as_array().ncols(),
-            Self::F64(values) => values.as_array().ncols(),
-            Self::F16(values) => values.as_array().ncols(),
+            Self::F32(values) => values.as_array().dim(),
+            Self::F64(values) => values.as_array().dim(),
+            Self::F16(values) => values.as_array().dim(),
         }
     }
 
@@ -69,91 +61,103 @@ impl Matrix<'_> {
 }
 
 /// Labels: a class per row, or a distribution over the classes.
+#[derive(FromPyObject)]
 pub enum Labels<'py> {
     /// Column numbers.
     Classes(PyReadonlyArray1<'py, i64>),
     /// N×K.
-    Shares(PyReadonlyArray2<'py, f64>),
+    Soft(PyReadonlyArray2<'py, f64>),
 }
 
-impl<'a, 'py> FromPyObject<'a, 'py> for Labels<'py> {
-    type Error = PyErr;
+/// Labelled rows: Python's `_inputs.Rows`.
+#[derive(FromPyObject)]
+pub struct Rows<'py> {
+    scores: Matrix<'py>,
+    // As text: an error while a field is extracted would become a `TypeError`.
+    kind: String,
+    labels: Labels<'py>,
+    weights: Option<PyReadonlyArray1<'py, f64>>,
+    groups: Option<PyReadonlyArray1<'py, u32>>,
+}
 
-    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        match object.extract() {
-            Ok(classes) => Ok(Self::Classes(classes)),
-            Err(_) => Ok(Self::Shares(object.extract()?)),
-        }
+impl Rows<'_> {
+    /// Kind of the scores.
+    pub fn kind(&self) -> PyResult<ScoreKind> {
+        kind(&self.kind)
+    }
+
+    /// Number of columns.
+    pub fn classes(&self) -> usize {
+        self.scores.dim().1
+    }
+
+    /// Whether labels are distributions.
+    pub fn is_soft(&self) -> bool {
+        matches!(self.labels, Labels::Soft(_))
+    }
+
+    /// Whether some rows belong together.
+    pub fn has_groups(&self) -> bool {
+        self.groups.is_some()
+    }
+
+    /// Copies all but the scores, so that the rows can be read without the interpreter.
+    pub fn data(&self) -> PyResult<RowData<'_>> {
+        let (labels, soft) = match &self.labels {
+            Labels::Classes(labels) => (labels.as_array().to_vec(), None),
+            Labels::Soft(soft) => (Vec::new(), Some(soft.as_array())),
+        };
+        Ok(RowData {
+            kind: self.kind()?,
+            scores: self.scores.view(),
+            labels,
+            soft,
+            weights: self.weights.as_ref().map(|w| w.as_array().to_vec()),
+            groups: self.groups.as_ref().map(|g| g.as_array().to_vec()),
+        })
+    }
+
+    /// Computes something without the interpreter.
+    pub fn compute<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&Dataset<'_>) -> ordercal::Result<T> + Send,
+    ) -> PyResult<T> {
+        let data = self.data()?;
+        detached(py, || work(&data.dataset()?))?.map_err(refuse)
     }
 }
 
-/// Labels, weights and groups of rows.
-pub struct Rows {
+/// Labelled rows, to be read without the interpreter.
+pub struct RowData<'a> {
+    kind: ScoreKind,
+    scores: ScoreArray<'a>,
     labels: Vec<i64>,
-    shares: Option<Array2<f64>>,
+    soft: Option<ArrayView2<'a, f64>>,
     weights: Option<Vec<f64>>,
     groups: Option<Vec<u32>>,
 }
 
-impl Rows {
-    /// Copies what is small beside the scores.
-    pub fn new(
-        labels: &PyReadonlyArray1<'_, i64>,
-        weights: Option<&PyReadonlyArray1<'_, f64>>,
-    ) -> Self {
-        Self {
-            labels: labels.as_array().to_vec(),
-            shares: None,
-            weights: weights.map(|w| w.as_array().to_vec()),
-            groups: None,
-        }
-    }
-
-    /// The same where labels may be soft.
-    pub fn with_soft_labels(
-        labels: &Labels<'_>,
-        weights: Option<&PyReadonlyArray1<'_, f64>>,
-    ) -> Self {
-        match labels {
-            Labels::Classes(labels) => Self::new(labels, weights),
-            Labels::Shares(shares) => Self {
-                labels: Vec::new(),
-                shares: Some(shares.as_array().to_owned()),
-                weights: weights.map(|w| w.as_array().to_vec()),
-                groups: None,
-            },
-        }
-    }
-
-    /// Says which rows belong together.
-    pub fn with_groups(self, groups: Option<Vec<u32>>) -> Self {
-        Self { groups, ..self }
-    }
-
+impl<'a> RowData<'a> {
     /// Joins labels of classes with probabilities, all checked.
-    pub fn probabilities(self, probs: ScoreArray<'_>) -> ordercal::Result<Predictions<'_>> {
-        let predictions = Predictions::from_read_probs(probs, &self.labels)?;
+    pub fn probabilities(self) -> ordercal::Result<Predictions<'a>> {
+        let predictions = Predictions::from_read_probs(self.scores, &self.labels)?;
         match self.weights {
             None => Ok(predictions),
             Some(weights) => predictions.with_weights(weights),
         }
     }
 
-    /// Joins them with scores, all checked.
-    pub fn dataset<'a>(
-        self,
-        kind: ScoreKind,
-        scores: ScoreArray<'a>,
-    ) -> ordercal::Result<Dataset<'a>> {
-        let scores = Scores::new(kind, scores)?.with_zeros_as_probabilities();
-        let data = match self.shares {
-            Some(shares) => Dataset::soft(scores, shares.view())?,
+    /// Joins labels with scores, all checked.
+    pub fn dataset(self) -> ordercal::Result<Dataset<'a>> {
+        let scores = Scores::new(self.kind, self.scores)?.with_zeros_as_probabilities();
+        let mut data = match self.soft {
+            Some(soft) => Dataset::soft(scores, soft)?,
             None => Dataset::new(scores, &self.labels)?,
         };
-        let data = match self.weights {
-            None => data,
-            Some(weights) => data.with_weights(weights)?,
-        };
+        if let Some(weights) = self.weights {
+            data = data.with_weights(weights)?;
+        }
         match self.groups {
             None => Ok(data),
             Some(groups) => data.with_groups(groups),
@@ -163,14 +167,7 @@ impl Rows {
 
 /// `logits`, `log-probs` or `probs`.
 pub fn kind(name: &str) -> PyResult<ScoreKind> {
-    match name {
-        "logits" => Ok(ScoreKind::Logits),
-        "log-probs" => Ok(ScoreKind::LogProbs),
-        "probs" => Ok(ScoreKind::Probs),
-        other => Err(refuse(format!(
-            "there is no kind `{other}`; scores are `logits`, `log-probs` or `probs`"
-        ))),
-    }
+    name.parse().map_err(refuse)
 }
 
 /// For each known class the column with its name; `None` if they stand in the same order.

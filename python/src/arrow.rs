@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use arrow_array::types::{Float32Type, Float64Type};
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use ordercal::grouped::RowGroups;
@@ -28,13 +29,6 @@ use crate::state::State;
 /// `columns` are those of the scores, found by their names if empty. `classes` are the classes of those columns,
 /// `known` those of the model.
 #[pyfunction]
-#[pyo3(signature = (
-    model, table, columns, source, target, wide=None, classes=None, known=None, name=None, skip=false, lazy=false
-))]
-#[expect(
-    clippy::too_many_arguments,
-    reason = "they are the keywords of one call"
-)]
 pub fn apply_arrow(
     py: Python<'_>,
     model: AnyModel,
@@ -165,11 +159,11 @@ impl Calibration {
         Ok(match self.results.dtype() {
             OutputType::F32 => {
                 let (results, without) = self.calibrate::<f32>(&rows)?;
-                self.results.add_f32(batch, results, &without)
+                self.results.add::<Float32Type>(batch, results, &without)
             }
             OutputType::F64 => {
                 let (results, without) = self.calibrate::<f64>(&rows)?;
-                self.results.add_f64(batch, results, &without)
+                self.results.add::<Float64Type>(batch, results, &without)
             }
         })
     }
@@ -220,11 +214,6 @@ impl RecordBatchReader for Calibrated {
 /// Takes the rows of a table into a state, all or, after an error, none of them. With columns `by`, returns a state for
 /// each combination of their values, too.
 #[pyfunction]
-#[pyo3(signature = (state, table, columns, source, label, weight=None, classes=None, by=Vec::new()))]
-#[expect(
-    clippy::too_many_arguments,
-    reason = "they are the keywords of one call"
-)]
 pub fn update_arrow<'py>(
     py: Python<'py>,
     state: &State,

@@ -2,36 +2,32 @@
 
 use std::time::Instant;
 
-use numpy::{PyReadonlyArray1, PyReadonlyArray2};
+use numpy::PyReadonlyArray2;
 use ordercal::compare::{METHODS, METRICS, Measures, RESAMPLES, line_up, measure, measure_probs};
 use ordercal::diagnose::RowChecks;
 use ordercal::metrics::Metric;
 use ordercal::ndarray::ArrayView2;
 use ordercal::select::{Search, search};
-use ordercal::{Dataset, Method, ScoreArray, ScoreKind, Watch};
+use ordercal::{Method, Watch};
 use ordercal_report::{
     Comparison, DatasetResult, MethodResult, Table, summary, tables, to_html, to_json, to_latex,
 };
 use pyo3::prelude::*;
 use serde_json::{Map, Value, json};
 
-use crate::arrays::{Matrix, Rows, kind};
+use crate::arrays::{RowData, Rows};
 use crate::errors::{refuse, warn};
 use crate::metrics::parse;
 use crate::watch::beside;
 
-/// A name, scores and labels to fit on, scores and labels to measure on.
+/// A name, rows to fit on, rows to measure on, and for each calibrator of the user's own its name, whether it keeps the
+/// order, the probabilities of the test rows and the seconds of the fit.
 type Given<'py> = (
     String,
-    Matrix<'py>,
-    PyReadonlyArray1<'py, i64>,
-    Matrix<'py>,
-    PyReadonlyArray1<'py, i64>,
+    Rows<'py>,
+    Rows<'py>,
+    Vec<(String, bool, PyReadonlyArray2<'py, f64>, f64)>,
 );
-
-/// A calibrator of the user's own: its name, whether it keeps the order, and for each dataset the probabilities of the
-/// test rows with the seconds of the fit.
-type External<'py> = (String, bool, Vec<(PyReadonlyArray2<'py, f64>, f64)>);
 
 /// What a comparison does if nobody says: the methods, the metrics and the number of resamples.
 #[pyfunction]
@@ -43,17 +39,10 @@ pub fn comparison_defaults() -> (Vec<&'static str>, Vec<&'static str>, usize) {
 /// Fits methods, each JSON with its key under `method`, and measures them: the comparison as JSON, and another object with
 /// what else there is of it, its tables as text, LaTeX and HTML, and its marks.
 #[pyfunction]
-#[pyo3(signature = (datasets, kind_name, methods, external, metrics, bins, effort, folds, resamples, seed, progress=None))]
-#[expect(
-    clippy::too_many_arguments,
-    reason = "they are the keywords of one call"
-)]
 pub fn compare(
     py: Python<'_>,
     datasets: Vec<Given<'_>>,
-    kind_name: &str,
     methods: Vec<String>,
-    external: Vec<External<'_>>,
     metrics: Vec<String>,
     bins: usize,
     effort: &str,
@@ -77,36 +66,27 @@ pub fn compare(
         .with_seed(seed);
     how.folds = folds;
     let plan = Plan {
-        kind: kind(kind_name)?,
         methods: line_up(methods).map_err(refuse)?,
         metrics,
         measures,
         search: how,
     };
-    let sets: Vec<Set<'_>> = datasets
-        .iter()
-        .enumerate()
-        .map(
-            |(place, (name, calib, calib_labels, test, test_labels))| Set {
-                name,
-                external: external
-                    .iter()
-                    .map(|(name, keeps_order, results)| ExternalResult {
-                        name,
-                        keeps_order: *keeps_order,
-                        probs: results[place].0.as_array(),
-                        seconds: results[place].1,
-                    })
-                    .collect(),
-                calib: (Rows::new(calib_labels, None), calib.view()),
-                test: (Rows::new(test_labels, None), test.view()),
-            },
-        )
-        .collect();
+    let sets = datasets.iter().map(|(name, calib, test, external)| {
+        let external = external.iter().map(|(name, keeps_order, probs, seconds)| {
+            (name.as_str(), *keeps_order, probs.as_array(), *seconds)
+        });
+        Ok(Set {
+            name,
+            calib: calib.data()?,
+            test: test.data()?,
+            external: external.collect(),
+        })
+    });
+    let sets = sets.collect::<PyResult<Vec<Set<'_>>>>()?;
     let (comparison, warnings) =
         beside(py, progress, |watch| plan.run(sets, watch))?.map_err(refuse)?;
     warn(py, &warnings)?;
-    let json = serde_json::to_string(&to_json(&comparison)).map_err(refuse)?;
+    let json = to_json(&comparison).to_string();
     let joined = |format: fn(&Table) -> String| {
         let tables: Vec<String> = tables(&comparison).iter().map(format).collect();
         tables.join("\n")
@@ -150,22 +130,13 @@ fn marks(comparison: &Comparison) -> Value {
 /// One dataset, not looked at yet.
 struct Set<'a> {
     name: &'a str,
-    calib: (Rows, ScoreArray<'a>),
-    test: (Rows, ScoreArray<'a>),
-    external: Vec<ExternalResult<'a>>,
-}
-
-/// What a calibrator of the user's own made of a dataset.
-struct ExternalResult<'a> {
-    name: &'a str,
-    keeps_order: bool,
-    probs: ArrayView2<'a, f64>,
-    seconds: f64,
+    calib: RowData<'a>,
+    test: RowData<'a>,
+    external: Vec<(&'a str, bool, ArrayView2<'a, f64>, f64)>,
 }
 
 /// All that decides the numbers.
 struct Plan {
-    kind: ScoreKind,
     methods: Vec<Method>,
     metrics: Vec<Metric>,
     measures: Measures,
@@ -196,10 +167,8 @@ impl Plan {
     ) -> Result<DatasetResult, String> {
         let name = set.name;
         let wrong = |split: &'static str| move |e| format!("{name}, {split}: {e}");
-        let ((rows, scores), (test_rows, test_scores)) = (set.calib, set.test);
-        let calib = rows.dataset(self.kind, scores).map_err(wrong("calib"))?;
-        let test = test_rows.dataset(self.kind, test_scores);
-        let test = test.map_err(wrong("test"))?;
+        let calib = set.calib.dataset().map_err(wrong("calib"))?;
+        let test = set.test.dataset().map_err(wrong("test"))?;
         let fit = RowChecks::of(&calib).before_fit();
         let mut checks =
             RowChecks::new(test.classes()).of_models_fitted_on(vec![calib.fingerprint()]);
@@ -212,16 +181,26 @@ impl Plan {
             );
         }
         let methods = self.methods.iter().map(|method| {
-            let result = self.method(method, &calib, &test, watch);
-            result.map_err(|e| format!("{name}, {}: {e}", method.key()))
+            let wrong = |e| format!("{name}, {}: {e}", method.key());
+            let start = Instant::now();
+            let found = search(method, &calib, &self.search, watch).map_err(wrong)?;
+            let seconds = start.elapsed().as_secs_f64();
+            let measured = measure(&found.fitted.model, &test, &self.measures).map_err(wrong)?;
+            Ok(MethodResult::new(&found, &measured, Some(seconds)))
         });
-        let external = set.external.iter().map(|given| {
-            let measured = measure_probs(given.probs, &test, &self.measures)
-                .map_err(|e| format!("{name}, {}: {e}", given.name))?;
-            let seconds = Some(given.seconds);
-            let result = MethodResult::external(given.name, given.keeps_order, &measured, seconds);
-            Ok::<_, String>(result)
-        });
+        let external = set
+            .external
+            .iter()
+            .map(|&(own, keeps_order, probs, seconds)| {
+                let measured = measure_probs(probs, &test, &self.measures)
+                    .map_err(|e| format!("{name}, {own}: {e}"))?;
+                Ok::<_, String>(MethodResult::external(
+                    own,
+                    keeps_order,
+                    &measured,
+                    Some(seconds),
+                ))
+            });
         Ok(DatasetResult {
             name: name.to_owned(),
             n_calib: calib.rows(),
@@ -229,19 +208,5 @@ impl Plan {
             classes: test.classes(),
             methods: methods.chain(external).collect::<Result<_, _>>()?,
         })
-    }
-
-    fn method(
-        &self,
-        method: &Method,
-        calib: &Dataset<'_>,
-        test: &Dataset<'_>,
-        watch: &dyn Watch,
-    ) -> ordercal::Result<MethodResult> {
-        let start = Instant::now();
-        let found = search(method, calib, &self.search, watch)?;
-        let seconds = start.elapsed().as_secs_f64();
-        let measured = measure(&found.fitted.model, test, &self.measures)?;
-        Ok(MethodResult::new(&found, &measured, Some(seconds)))
     }
 }

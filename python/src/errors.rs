@@ -5,6 +5,7 @@ use std::fmt::Display;
 
 use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
+use serde::Serialize;
 
 pyo3::import_exception!(ordercal._errors, OrdercalError);
 pyo3::import_exception!(ordercal._errors, OrdercalTypeError);
@@ -16,10 +17,10 @@ pub fn refuse(error: impl Display) -> PyErr {
 }
 
 /// Issues each warning as a `UserWarning` of the line that called the package.
-pub fn warn(py: Python<'_>, warnings: &[String]) -> PyResult<()> {
+pub fn warn(py: Python<'_>, warnings: &[impl Display]) -> PyResult<()> {
     let category = py.get_type::<PyUserWarning>();
     for warning in warnings {
-        let text = CString::new(warning.replace('\0', " ")).expect("no zero bytes");
+        let text = CString::new(warning.to_string().replace('\0', " ")).expect("no zero bytes");
         PyErr::warn(py, &category, &text, 2)?;
     }
     Ok(())
@@ -36,4 +37,9 @@ pub fn file(error: ordercal_io::Error) -> PyErr {
         ordercal_io::Error::NotFound { .. } => MissingFileError::new_err(error.to_string()),
         _ => refuse(error),
     }
+}
+
+/// Writes a value as JSON.
+pub fn to_json(value: &impl Serialize) -> PyResult<String> {
+    serde_json::to_string(value).map_err(refuse)
 }

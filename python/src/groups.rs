@@ -7,13 +7,13 @@ use numpy::{IntoPyArray, PyReadonlyArray1};
 use ordercal::grouped::{self, FoldMaps, FoldModels, GroupFit, GroupMap, GroupPart, RowGroups};
 use ordercal::select::Folds;
 use ordercal::{Fitted, Method, Real, ScoreKind, Scores};
-use ordercal_io::{ClassType, SavedGroups, SavedModel};
+use ordercal_io::{SavedGroups, SavedModel};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::arrays::{Matrix, Rows, kind};
-use crate::errors::{file, refuse};
-use crate::model::{Model, read_class_type};
+use crate::errors::{file, refuse, to_json};
+use crate::model::{ClassNames, Model};
 use crate::pool::detached;
 use crate::watch::beside;
 
@@ -26,42 +26,28 @@ pub struct Groups {
 /// Fits the model of all rows and those of the groups; methods are JSON with their key under `method`. `keys` are the
 /// columns by which rows are divided, row by row; `fold_of` the fold of each row, which otherwise is random.
 #[pyfunction]
-#[pyo3(signature = (
-    method, group_method, scores, kind_name, labels, weights, by, keys, min_rows, folds, seed, class_names=None,
-    class_type=None, fold_of=None
-))]
-#[expect(
-    clippy::too_many_arguments,
-    reason = "they are the keywords of one call"
-)]
 pub fn fit_groups(
     py: Python<'_>,
     method: &str,
     group_method: &str,
-    scores: Matrix<'_>,
-    kind_name: &str,
-    labels: PyReadonlyArray1<'_, i64>,
-    weights: Option<PyReadonlyArray1<'_, f64>>,
+    rows: Rows<'_>,
     by: Vec<String>,
     keys: Vec<Vec<String>>,
     min_rows: usize,
     folds: usize,
     seed: u64,
-    class_names: Option<Vec<String>>,
-    class_type: Option<&str>,
+    classes: ClassNames,
     fold_of: Option<PyReadonlyArray1<'_, u32>>,
 ) -> PyResult<Groups> {
     let method: Method = serde_json::from_str(method).map_err(refuse)?;
     let mut how = GroupFit::new(method).map_err(refuse)?;
     how.group_method = serde_json::from_str(group_method).map_err(refuse)?;
     (how.min_rows, how.folds, how.seed) = (min_rows, folds, seed);
-    let kind = kind(kind_name)?;
-    let class_type = class_type.map_or(Ok(ClassType::Text), read_class_type)?;
-    let rows = Rows::new(&labels, weights.as_ref());
     let fold_of = fold_of.map(|folds| folds.as_array().to_vec());
-    let scores = scores.view();
+    let kind = rows.kind()?;
+    let data = rows.data()?;
     let fitted = beside(py, None, |watch| {
-        let data = rows.dataset(kind, scores)?;
+        let data = data.dataset()?;
         let groups = RowGroups::new(keys.len(), |row| keys[row].clone());
         let folds = match fold_of {
             Some(fold_of) => Folds::assigned(fold_of, folds)?,
@@ -73,8 +59,8 @@ pub fn fit_groups(
     let (fitted, fingerprint) = fitted.map_err(refuse)?;
     let saved = SavedGroups::new(by, &how, fitted, |pooled| {
         pooled
-            .with_class_names(class_names)
-            .with_class_type(class_type)
+            .with_class_names(classes.names)
+            .with_class_type(classes.class_type)
             .with_kind(kind)
             .with_data(fingerprint)
     });
@@ -97,19 +83,12 @@ type Maps = Vec<Option<(f64, Py<Model>)>>;
 /// Fits the maps of one group to what those of its parent give: `roots` are the models of all rows for each fold and the one
 /// fitted to every row, `above` the maps of the group's ancestors.
 #[pyfunction]
-#[expect(
-    clippy::too_many_arguments,
-    reason = "they are the keywords of one call"
-)]
 pub fn fit_group(
     py: Python<'_>,
     roots: Vec<Py<Model>>,
     above: Vec<Maps>,
     group_method: &str,
-    scores: Matrix<'_>,
-    kind_name: &str,
-    labels: PyReadonlyArray1<'_, i64>,
-    weights: Option<PyReadonlyArray1<'_, f64>>,
+    rows: Rows<'_>,
     folds: PyReadonlyArray1<'_, u32>,
     min_rows: usize,
 ) -> PyResult<Part> {
@@ -132,15 +111,10 @@ pub fn fit_group(
     };
     let above = above.iter().map(|maps| maps.iter().map(map).collect());
     let above: Vec<FoldMaps> = above.collect();
-    let kind = kind(kind_name)?;
-    let rows = Rows::new(&labels, weights.as_ref());
-    let scores = scores.view();
-    let part = detached(py, || {
-        let data = rows.dataset(kind, scores)?;
+    let part = rows.compute(py, |data| {
         let parent = FoldModels::new(roots, above.iter().map(Vec::as_slice))?;
-        how.fit_part(&parent, &data, &folds)
+        how.fit_part(&parent, data, &folds)
     })?;
-    let part = part.map_err(refuse)?;
     let own = part.own.into_iter().map(|own| {
         let bytes = |model| {
             let report = pooled.report.clone();
@@ -303,11 +277,6 @@ impl Groups {
         Ok(Self { saved })
     }
 
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Py<PyAny>, (Bound<'py, PyBytes>,))> {
-        let read = py.get_type::<Self>().getattr("from_bytes")?.unbind();
-        Ok((read, (self.to_bytes(py)?,)))
-    }
-
     /// The model of a group, as it is applied to scores; that of all rows for an empty key.
     fn model(&self, key: Vec<String>) -> PyResult<Model> {
         let bytes = self.saved.group(&key).to_bytes().map_err(refuse)?;
@@ -320,12 +289,6 @@ impl Groups {
         self.saved.by.clone()
     }
 
-    /// K.
-    #[getter]
-    fn classes(&self) -> usize {
-        self.saved.model.classes()
-    }
-
     /// Whether the ranking of every row is kept.
     #[getter]
     fn order_preserving(&self) -> bool {
@@ -335,6 +298,6 @@ impl Groups {
     /// What the fit did, as JSON.
     #[getter]
     fn report(&self) -> PyResult<String> {
-        serde_json::to_string(&self.saved.report).map_err(refuse)
+        to_json(&self.saved.report)
     }
 }

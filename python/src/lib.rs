@@ -2,13 +2,16 @@
 //!
 //! Settings cross the border as JSON, in the form that configuration files have. The interpreter is free
 //! while anything is computed.
+#![allow(
+    clippy::too_many_arguments,
+    reason = "a function's parameters are the keywords of one Python call"
+)]
 
 mod arrays;
 mod arrow;
 mod capsules;
 mod compare;
 mod decide;
-mod divided;
 mod errors;
 mod fit;
 mod groups;
@@ -40,8 +43,6 @@ mod _native {
     #[pymodule_export]
     use super::decide::{Sets, decompose, threshold};
     #[pymodule_export]
-    use super::divided::{answer, fit_divided};
-    #[pymodule_export]
     use super::fit::fit;
     #[pymodule_export]
     use super::groups::{GroupTree, Groups, fit_group, fit_groups};
@@ -70,7 +71,7 @@ mod methods {
     use ordercal::Method;
     use pyo3::prelude::*;
 
-    use crate::errors::refuse;
+    use crate::errors::{refuse, to_json};
     use crate::pool::in_pool;
 
     /// The keys of all methods, in the order of the tables.
@@ -83,7 +84,7 @@ mod methods {
     #[pyfunction]
     pub fn defaults(key: &str) -> PyResult<String> {
         let method = Method::from_key(key).map_err(refuse)?;
-        serde_json::to_string(&method).map_err(refuse)
+        to_json(&method)
     }
 
     /// Seconds and bytes that a fit is going to take, if the method says; `method` is JSON.

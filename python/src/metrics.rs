@@ -2,7 +2,6 @@
 
 use std::str::FromStr;
 
-use numpy::PyReadonlyArray1;
 use ordercal::diagnose::RowChecks;
 use ordercal::metrics::{
     Binning, BootstrapOptions, Metric, MetricOptions, Predictions, Reliability, Target,
@@ -11,19 +10,18 @@ use ordercal::metrics::{
 use ordercal::{Progress, ScoreKind, Unwatched, Watch};
 use pyo3::prelude::*;
 
-use crate::arrays::{Labels, Matrix, Rows, kind};
-use crate::errors::{refuse, warn};
+use crate::arrays::Rows;
+use crate::errors::{refuse, to_json, warn};
 use crate::pool::detached;
 use crate::watch::beside;
 
 /// A metric with its value and, if intervals were asked for, their ends.
 type Measured = (&'static str, f64, Option<(f64, f64)>);
 
-/// The keys of all metrics, and whether a larger value is a better one.
+/// The keys of all metrics.
 #[pyfunction]
-pub fn metrics() -> Vec<(&'static str, bool)> {
-    let keys = Metric::ALL.iter();
-    keys.map(|m| (m.key(), m.higher_is_better())).collect()
+pub fn metrics() -> Vec<&'static str> {
+    Metric::ALL.iter().map(|m| m.key()).collect()
 }
 
 /// The keys of the metrics that depend only on the confidence of the predicted class and on whether it is right.
@@ -54,95 +52,94 @@ pub fn parse(keys: &[String]) -> PyResult<Vec<Metric>> {
     keys.iter().map(metric).collect()
 }
 
+/// What is measured.
+struct Measures {
+    metrics: Vec<Metric>,
+    options: MetricOptions,
+    bootstrap: Option<BootstrapOptions>,
+}
+
+impl Measures {
+    fn of(
+        &self,
+        predictions: &Predictions<'_>,
+        watch: &dyn Watch,
+    ) -> ordercal::Result<Vec<Measured>> {
+        let values = compute(predictions, &self.metrics, &self.options)?;
+        let tell = |iteration, of| {
+            watch.progress(&Progress {
+                iteration,
+                of,
+                loss: f64::NAN,
+            })
+        };
+        let draw = |how| bootstrap_watched(predictions, &self.metrics, &self.options, how, &tell);
+        let intervals = self.bootstrap.as_ref().map(draw).transpose()?;
+        let measured = self.metrics.iter().map(|metric| {
+            let ends = intervals
+                .as_ref()
+                .map(|all| (all[metric].lower, all[metric].upper));
+            (metric.key(), values[metric], ends)
+        });
+        Ok(measured.collect())
+    }
+}
+
 /// The metrics of scores, with bootstrap intervals if a number of resamples is given.
 #[pyfunction]
-#[pyo3(signature = (scores, kind_name, labels, weights, keys, bins, resamples, seed, progress=None))]
-#[expect(
-    clippy::too_many_arguments,
-    reason = "they are the keywords of one call"
-)]
 pub fn evaluate(
     py: Python<'_>,
-    scores: Matrix<'_>,
-    kind_name: &str,
-    labels: Labels<'_>,
-    weights: Option<PyReadonlyArray1<'_, f64>>,
+    rows: Rows<'_>,
     keys: Option<Vec<String>>,
     bins: usize,
     resamples: Option<usize>,
     seed: u64,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Vec<Measured>> {
-    let view = scores.view();
-    let asked = keys.is_some();
-    let mut metrics = match keys {
+    let soft = rows.is_soft();
+    let metrics = match keys {
         Some(keys) => parse(&keys)?,
-        None => Metric::for_classes(scores.classes()),
-    };
-    let kind = kind(kind_name)?;
-    let soft = matches!(labels, Labels::Shares(_));
-    if !asked && soft {
-        metrics.retain(|metric| metric.takes_soft_labels());
-    }
-    let rows = Rows::with_soft_labels(&labels, weights.as_ref());
-    let options = MetricOptions::default().with_bins(bins);
-    let how = resamples.map(|r| {
-        BootstrapOptions::default()
-            .with_resamples(r)
-            .with_seed(seed)
-    });
-    type Found = ordercal::Result<(Vec<Measured>, Vec<String>)>;
-    type Checks<'a> = &'a dyn Fn() -> RowChecks;
-    let of = |predictions: &Predictions<'_>, checks: Checks<'_>, watch: &dyn Watch| -> Found {
-        let values = compute(predictions, &metrics, &options)?;
-        let intervals = match &how {
-            Some(how) => {
-                let tell = |iteration, of| {
-                    watch.progress(&Progress {
-                        iteration,
-                        of,
-                        loss: f64::NAN,
-                    })
-                };
-                let found = bootstrap_watched(predictions, &metrics, &options, how, &tell)?;
-                Some(found)
-            }
-            None => None,
-        };
-        let one = |metric: &Metric| {
-            let interval = intervals.as_ref().map(|found| {
-                let interval = &found[metric];
-                (interval.lower, interval.upper)
-            });
-            (metric.key(), values[metric], interval)
-        };
-        // Afterwards, when the rows have been read.
-        let warnings = checks().evaluation();
-        let warnings = warnings.iter().map(ToString::to_string).collect();
-        Ok((metrics.iter().map(one).collect(), warnings))
-    };
-    let measure = |watch: &dyn Watch| -> Found {
-        if kind == ScoreKind::Probs && !soft {
-            let predictions = rows.probabilities(view)?;
-            let checks = || RowChecks::of_probabilities(&predictions);
-            return of(&predictions, &checks, watch);
+        None => {
+            let mut all = Metric::for_classes(rows.classes());
+            all.retain(|metric| !soft || metric.takes_soft_labels());
+            all
         }
-        let data = rows.dataset(kind, view)?;
-        Metric::check_labels(&metrics, &data)?;
-        if how.is_some() && soft {
+    };
+    let measures = Measures {
+        metrics,
+        options: MetricOptions::default().with_bins(bins),
+        bootstrap: resamples.map(|resamples| {
+            BootstrapOptions::default()
+                .with_resamples(resamples)
+                .with_seed(seed)
+        }),
+    };
+    let kind = rows.kind()?;
+    let data = rows.data()?;
+    let measure = |watch: &dyn Watch| {
+        // Checks come last: by then, the rows have been read.
+        if kind == ScoreKind::Probs && !soft {
+            let predictions = data.probabilities()?;
+            let measured = measures.of(&predictions, watch)?;
+            return Ok((
+                measured,
+                RowChecks::of_probabilities(&predictions).evaluation(),
+            ));
+        }
+        let data = data.dataset()?;
+        Metric::check_labels(&measures.metrics, &data)?;
+        if measures.bootstrap.is_some() && soft {
             return Err(ordercal::Error::SoftLabels {
                 what: "a bootstrap",
             });
         }
         let predictions = Predictions::from(&data);
-        let checks = || {
-            let mut checks = RowChecks::new(data.classes());
-            checks.add_predictions(&data, &predictions);
-            checks
-        };
-        of(&predictions, &checks, watch)
+        let measured = measures.of(&predictions, watch)?;
+        let mut checks = RowChecks::new(data.classes());
+        checks.add_predictions(&data, &predictions);
+        Ok((measured, checks.evaluation()))
     };
-    let found = match how {
+    let found = match resamples {
         Some(_) => beside(py, progress, measure)?,
         // Nothing to watch, and no thread to start. All of it is given to the pool at once, not each loop of it.
         None => detached(py, || rayon::join(|| measure(&Unwatched), || ()).0)?,
@@ -154,22 +151,13 @@ pub fn evaluate(
 
 /// The bins of a reliability diagram, as JSON.
 #[pyfunction]
-#[pyo3(signature = (scores, kind_name, labels, weights, bins, binning, place))]
-#[expect(
-    clippy::too_many_arguments,
-    reason = "they are the keywords of one call"
-)]
 pub fn reliability(
     py: Python<'_>,
-    scores: Matrix<'_>,
-    kind_name: &str,
-    labels: PyReadonlyArray1<'_, i64>,
-    weights: Option<PyReadonlyArray1<'_, f64>>,
+    rows: Rows<'_>,
     bins: usize,
     binning: &str,
     place: Option<usize>,
 ) -> PyResult<String> {
-    let kind = kind(kind_name)?;
     let binning = match binning {
         "equal-width" => Binning::EqualWidth,
         "equal-mass" => Binning::EqualMass,
@@ -180,12 +168,9 @@ pub fn reliability(
         }
     };
     let target = place.map_or(Target::TopLabel, Target::Class);
-    let rows = Rows::new(&labels, weights.as_ref());
-    let view = scores.view();
     let options = MetricOptions::default().with_bins(bins);
-    let diagram = detached(py, || {
-        let data = rows.dataset(kind, view)?;
-        Reliability::new(&Predictions::from(&data), target, binning, &options)
+    let diagram = rows.compute(py, |data| {
+        Reliability::new(&Predictions::from(data), target, binning, &options)
     })?;
-    serde_json::to_string(&diagram.map_err(refuse)?).map_err(refuse)
+    to_json(&diagram)
 }

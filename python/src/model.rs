@@ -2,21 +2,35 @@
 
 use std::path::{Path, PathBuf};
 
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1};
 use ordercal::models::TensorValues;
 use ordercal::{Real, ScoreKind, Scores};
 use ordercal_io::{ClassType, SavedModel, write_atomically};
-use ordercal_onnx::{InputType, onnx_bytes_reading};
+use ordercal_onnx::{InputType, onnx_bytes};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::arrays::{Matrix, kind};
-use crate::errors::{file, refuse};
+use crate::errors::{file, refuse, to_json};
 use crate::pool::detached;
 
 /// "text", "integer", "float" or "boolean".
 pub fn read_class_type(name: &str) -> PyResult<ClassType> {
     serde_json::from_value(name.into()).map_err(refuse)
+}
+
+/// Names of the classes, if they are not numbers of columns, and the type of the names.
+#[derive(FromPyObject)]
+pub struct ClassNames {
+    #[pyo3(item(0))]
+    pub names: Option<Vec<String>>,
+    #[pyo3(item(1), from_py_with = extract_class_type)]
+    pub class_type: ClassType,
+}
+
+fn extract_class_type(name: &Bound<'_, PyAny>) -> PyResult<ClassType> {
+    let name: Option<String> = name.extract()?;
+    name.map_or(Ok(ClassType::Text), |name| read_class_type(&name))
 }
 
 /// A fitted model.
@@ -59,7 +73,7 @@ impl Model {
         let model = &self.saved.model;
         // By numpy, which asks the system for large pages: with those of 4 KB, the first touch of each would take longer
         // than what is written to it.
-        let output = PyArray2::<T>::zeros(py, (scores.rows(), model.classes()), false);
+        let output = PyArray2::<T>::zeros(py, (scores.dim().0, model.classes()), false);
         let mut target = output.readwrite();
         let target = target.as_array_mut();
         let work = || model.apply_into(&Scores::new(from, view)?, to, target);
@@ -116,36 +130,24 @@ impl Model {
         Ok((read, (self.to_bytes(py)?,)))
     }
 
-    /// The bytes of an ONNX file.
+    /// Returns the bytes of an ONNX file, and writes them to a path if there is one.
     fn onnx<'py>(
         &self,
         py: Python<'py>,
+        path: Option<PathBuf>,
         kind_name: &str,
         input_type: &str,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let kind = kind(kind_name)?;
         let input_type: InputType = input_type.parse().map_err(refuse)?;
         let bytes = detached(py, || {
-            onnx_bytes_reading(&self.saved.model, kind, input_type)
-        })?;
-        Ok(PyBytes::new(py, &bytes.map_err(refuse)?))
-    }
-
-    /// Writes an ONNX file.
-    fn export_onnx(
-        &self,
-        py: Python<'_>,
-        path: PathBuf,
-        kind_name: &str,
-        input_type: &str,
-    ) -> PyResult<()> {
-        let kind = kind(kind_name)?;
-        let input_type: InputType = input_type.parse().map_err(refuse)?;
-        detached(py, || {
-            let bytes = onnx_bytes_reading(&self.saved.model, kind, input_type)
-                .map_err(|error| refuse(format!("{}: {error}", path.display())))?;
-            write_atomically(&path, &bytes).map_err(file)
-        })?
+            let bytes = onnx_bytes(&self.saved.model, kind, input_type).map_err(refuse)?;
+            if let Some(path) = path {
+                write_atomically(&path, &bytes).map_err(file)?;
+            }
+            PyResult::Ok(bytes)
+        })??;
+        Ok(PyBytes::new(py, &bytes))
     }
 
     /// How long the library's part of the fit took, without the way there and back; `None` once read from a file.
@@ -175,8 +177,9 @@ impl Model {
     /// What the names of the classes are: "text", "integer", "float" or "boolean".
     #[getter]
     fn class_type(&self) -> PyResult<String> {
-        let json = serde_json::to_string(&self.saved.class_type).map_err(refuse)?;
-        Ok(json.trim_matches('"').to_owned())
+        Ok(to_json(&self.saved.class_type)?
+            .trim_matches('"')
+            .to_owned())
     }
 
     /// What the scores were that it was fitted to; `None` in files that do not say.
@@ -188,13 +191,13 @@ impl Model {
     /// The method with its hyperparameters, as JSON.
     #[getter]
     fn method(&self) -> PyResult<String> {
-        serde_json::to_string(&self.saved.method).map_err(refuse)
+        to_json(&self.saved.method)
     }
 
     /// What the fit did, as JSON.
     #[getter]
     fn report(&self) -> PyResult<String> {
-        serde_json::to_string(&self.saved.report).map_err(refuse)
+        to_json(&self.saved.report)
     }
 
     /// The settings of the model that are not arrays, as JSON.
@@ -222,12 +225,10 @@ impl Model {
     fn function<'py>(
         &self,
         py: Python<'py>,
-        points: &Bound<'py, PyArray1<f64>>,
+        points: PyReadonlyArray1<'py, f64>,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let points = points.readonly();
-        let points = points.as_array();
         let function = |&x| self.saved.model.function(x);
-        let values: Option<Vec<f64>> = points.iter().map(function).collect();
+        let values: Option<Vec<f64>> = points.as_array().iter().map(function).collect();
         let values = values.ok_or_else(|| {
             refuse(format!(
                 "a model of `{}` has no single function for all scores; those of ts and diag have",

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use numpy::PyReadonlyArray1;
 use ordercal::metrics::{BootstrapOptions, MetricOptions, MetricState, Predictions, Target};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::arrays::{Matrix, Rows, kind};
-use crate::errors::refuse;
+use crate::arrays::Rows;
+use crate::errors::{refuse, to_json};
 use crate::pool::detached;
 
 /// Sums from which metrics are computed. Several threads may use one at once: a lock keeps them apart.
@@ -67,23 +66,8 @@ impl State {
     }
 
     /// Takes in rows.
-    #[pyo3(signature = (scores, kind_name, labels, weights=None))]
-    fn update(
-        &self,
-        py: Python<'_>,
-        scores: Matrix<'_>,
-        kind_name: &str,
-        labels: PyReadonlyArray1<'_, i64>,
-        weights: Option<PyReadonlyArray1<'_, f64>>,
-    ) -> PyResult<()> {
-        let kind = kind(kind_name)?;
-        let rows = Rows::new(&labels, weights.as_ref());
-        let view = scores.view();
-        detached(py, || {
-            let data = rows.dataset(kind, view)?;
-            self.lock().update(&Predictions::from(&data))
-        })?
-        .map_err(refuse)
+    fn update(&self, py: Python<'_>, rows: Rows<'_>) -> PyResult<()> {
+        rows.compute(py, |data| self.lock().update(&Predictions::from(data)))
     }
 
     /// Takes in the rows of another state, which may be itself.
@@ -129,7 +113,7 @@ impl State {
     fn reliability(&self, py: Python<'_>, place: Option<usize>) -> PyResult<String> {
         let target = place.map_or(Target::TopLabel, Target::Class);
         let diagram = py.detach(|| self.lock().reliability(target));
-        serde_json::to_string(&diagram.map_err(refuse)?).map_err(refuse)
+        to_json(&diagram.map_err(refuse)?)
     }
 
     /// The state as bytes.

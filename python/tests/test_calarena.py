@@ -84,10 +84,8 @@ def test_datasets_are_drawn_as_blocks(benchmark: Path) -> None:
     for entry in found["datasets"][:2]:
         found["ranks"]["nll"][entry["name"]] = {"uncalibrated": 1, "ts": 2}
     blocks = {one.method: one for one in found.leaderboard("nll")}
-    single = {one.method: one for one in found.leaderboard("nll", blocks={name: name for name in data})}
-    # Two blocks are both of one kind in a quarter of the draws each; four datasets more rarely.
+    # Two blocks are both of one kind in a quarter of the draws each.
     assert blocks["ts"].win_rate == 0.5 and blocks["ts"].win_rate_interval == (0.0, 1.0)
-    assert single["ts"].win_rate_interval[0] >= 0.0
     assert found.leaderboard("nll") == found.leaderboard("nll")
 
 

@@ -83,7 +83,8 @@ def test_scikit_learns_manners(cls: type[ordercal.Calibrator], calib: Split, tmp
     path = f"{tmp_path}/m.joblib"
     joblib.dump(est, path)
     assert np.array_equal(joblib.load(path).predict_proba(calib.scores), probs)
-    assert est.report_.nll_before > 0.0 and isinstance(est.report_.stop, (str, dict))
+    assert est.report_.nll_before == pytest.approx(ordercal.evaluate(calib.scores, calib.labels)["nll"], rel=1e-6)
+    assert isinstance(est.report_.stop, (str, dict))
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda c: c._key)

@@ -28,7 +28,7 @@ def test_the_numbers_are_those_of_the_command_line() -> None:
     found = ordercal.compare(data, asked, metrics=["nll", "ece", "classwise_ece_sum", "brier"], bootstrap=0)
     for entry in found["datasets"]:
         for method in entry["methods"]:
-            assert method.pop("fit_seconds") >= 0.0
+            assert 0.0 < method.pop("fit_seconds") < 60.0
     assert_alike(dict(found), expected, "")
 
 

@@ -6,8 +6,6 @@ import runpy
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import ordercal
 import pytest
 from conftest import ROOT
 
@@ -46,19 +44,3 @@ def test_duckdb() -> None:
     pytest.importorskip("duckdb")
     found = example("with_duckdb.py")["run"]()
     assert sum(count for _, count in found) == 1000 and len(found) > 4
-
-
-def test_dask() -> None:
-    pytest.importorskip("dask")
-    found, whole = example("with_dask.py")["run"]()
-    assert found == whole and found.rows == 4000
-
-
-def test_triton(tmp_path: Path, calib: Any) -> None:
-    onnxruntime = pytest.importorskip("onnxruntime")
-    calibrator = ordercal.TemperatureScaling().fit(calib.scores, calib.labels)
-    model = example("for_triton.py")["write"](tmp_path, "calibrator", calibrator)
-    assert 'name: "calibrator"' in (tmp_path / "calibrator" / "config.pbtxt").read_text(encoding="utf-8")
-    session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
-    (probs,) = session.run(["probabilities"], {"scores": calib.scores})
-    assert np.abs(probs - calibrator.predict_proba(calib.scores)).max() < 1e-5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
 import inspect
 import re
@@ -33,7 +34,25 @@ def test_keys_are_those_of_the_library() -> None:
     keys = _native.keys()
     order = [f"{key}+order" for key in keys if not _native.promises_order(key)]
     assert list(get_args(_types.MethodKey)) == keys + order
-    assert list(get_args(_types.MetricKey)) == [key for key, _ in _native.metrics()]
+    assert list(get_args(_types.MetricKey)) == _native.metrics()
+
+
+def test_stubs_have_the_keywords_of_the_library() -> None:
+    stub = ast.parse((ROOT / "python" / "py_src" / "ordercal" / "methods.pyi").read_text())
+    classes = {node.name: node for node in stub.body if isinstance(node, ast.ClassDef)}
+
+    def keywords(name: str) -> dict[str, Any]:
+        node = classes.get(name)
+        if node is None:
+            return {}
+        own = {ast.unparse(f.target): ast.literal_eval(f.value) for f in node.body if isinstance(f, ast.AnnAssign) and f.value}
+        return keywords(ast.unparse(node.bases[0])) | own
+
+    public = {name for name in classes if not name.startswith("_")}
+    assert public == {found.__name__ for found in REGISTRY.values()}
+    for found in REGISTRY.values():
+        shown = {name: p.default for name, p in inspect.signature(found).parameters.items()}
+        assert keywords(found.__name__) == shown, found.__name__
 
 
 def test_every_form_of_model_has_a_torch_module() -> None:

@@ -260,9 +260,12 @@ def test_groups_and_routing(digits: list[Any]) -> None:
         routed = CalibratedClassifier(inner, "ts", cv=GroupKFold(3))
         found = routed.fit(train, y_train, groups=groups)
         assert found.calibrator_.temperature_ == pytest.approx(plain.calibrator_.temperature_)
-        assert routed.fit(train, y_train, weights, groups=groups).calibrator_.temperature_ > 0
+        weighted = routed.fit(train, y_train, weights, groups=groups).calibrator_.temperature_
         router = routed.get_metadata_routing()
         assert "estimator" in str(router) and "splitter" in str(router)
+    unrouted = CalibratedClassifier(GaussianNB(), "ts", cv=GroupKFold(3)).fit(train, y_train, weights, groups=groups)
+    assert weighted == pytest.approx(unrouted.calibrator_.temperature_)
+    assert abs(weighted - plain.calibrator_.temperature_) > 1e-3
 
 
 def test_jobs_change_nothing(digits: list[Any]) -> None:

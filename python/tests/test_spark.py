@@ -148,31 +148,6 @@ def test_a_sample_takes_rare_classes_whole(session: SparkSession) -> None:
         assert weights[taken == label].sum() == pytest.approx((labels == label).sum())
 
 
-@pytest.mark.parametrize("method", ["ts", "svs", "diag"])
-def test_an_exact_fit_is_that_of_one_machine(session: SparkSession, data: dict[str, Any], method: Any) -> None:
-    alone = ordercal.calibrator(method).fit(data["scores"], data["labels"], data["weights"])
-    expected = alone.predict_proba(data["scores"], dtype="float64")
-    found = oc.fit(frame(session, data, 5), method, weights="weight", exact=True)
-    assert np.abs(found.predict_proba(data["scores"], dtype="float64") - expected).max() < 1e-9
-    assert found.report_.nll_after == pytest.approx(alone.report_.nll_after, rel=1e-9)
-
-
-def test_an_exact_fit_says_what_it_cannot_do(session: SparkSession, data: dict[str, Any]) -> None:
-    few = {name: values[:300] for name, values in data.items()}
-    df = frame(session, few)
-    with pytest.raises(ordercal.OrdercalError, match="`auto` has no exact fit .* ts, svs, diag"):
-        oc.fit(df, exact=True)
-    with pytest.raises(ordercal.OrdercalError, match="no column `nothing`"):
-        oc.fit(df, "ts", labels="nothing", exact=True)
-    with pytest.raises(ordercal.OrdercalError, match="no rows"):
-        oc.fit(df.where("false"), "ts", exact=True)
-    names = F.element_at(F.array(*map(F.lit, ("ant", "bee", "cat"))), F.col("label").cast("int") + 1)
-    named = oc.fit(df.withColumn("label", names), "ts", exact=True)
-    assert list(named.classes_) == ["ant", "bee", "cat"]
-    alone = ordercal.TemperatureScaling().fit(few["scores"], few["labels"])
-    assert named.parameters_["beta"] == pytest.approx(alone.parameters_["beta"], rel=1e-9)
-
-
 def folds_of(df: Any, rows: int) -> tuple[Any, Any]:
     """The order of the rows by their hashes, and the fold of each row, as Spark has them."""
     found = df.select("id", oc._hash(oc.SEED, ["id"]).alias("hash")).toArrow().sort_by("id")
@@ -246,8 +221,6 @@ def test_a_poisoned_partition_is_named_or_left_null(
         oc.apply(df, model).select(F.sum(F.col("probs")[0])).collect()
     with pytest.raises(PythonException, match=r"partition \d+: .*row \d+, column 1"):
         oc.evaluate(df)
-    with pytest.raises(PythonException, match=r"partition \d+: .*row \d+, column 1"):
-        oc.fit(df, "ts", exact=True)
     found = oc.apply(df, model, errors="null").select("id", "probs").toArrow().sort_by("id")
     assert [row for row, p in enumerate(found["probs"].to_pylist()) if p is None] == [1234]
 

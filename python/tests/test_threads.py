@@ -101,7 +101,10 @@ def test_what_a_callback_raises_ends_the_fit(calib: Split) -> None:
 )
 def test_ctrl_c_ends_it(call: str) -> None:
     program = f"""
+        import signal
         import numpy as np, ordercal
+        # Children of a process in the background ignore Ctrl-C.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         scores = np.random.default_rng(0).normal(size=(20_000, 50)).astype(np.float32)
         labels = scores.argmax(axis=1)
         print("fitting", flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -158,10 +159,36 @@ def test_tensors_of_half_precision_are_scores_and_probabilities() -> None:
         assert ordercal.evaluate(narrow, labels, kind="probs")["nll"] > 0
 
 
-def test_auto_has_kernels_and_projections_inside() -> None:
-    settings = fitted("auto").model_.settings
-    for name in ("kernel", "ordered", "mixture", "chain", "network", "diag", "linear"):
-        assert f'"form":"{name}"' in settings, name
+def test_a_mixture_of_every_kind_of_member() -> None:
+    """What `auto` may be made of, whatever it is made of today."""
+    from ordercal._torch import TorchCalibrator
+
+    arrays: dict[str, Any] = {}
+
+    def take(key: str, prefix: str) -> dict[str, Any]:
+        model = fitted(key).model_
+        arrays.update({prefix + name: array for name, array in model.tensors().items()})
+        return json.loads(model.settings)
+
+    keys = ["kernel", "kernel+order", "sms", "diag", "oi", "isotonic+order"]
+    members = [take(key, f"{i}.") for i, key in enumerate(keys)]
+    last = f"{len(keys)}."
+    chain = {"form": "chain", "first": take("ts", last + "first."), "then": take("kernel", last + "then.")}
+    weights = np.arange(1.0, len(keys) + 2)
+    weights /= weights.sum()
+    settings = {"form": "mixture", "weights": list(weights), "members": [*members, chain]}
+    module = TorchCalibrator(settings, arrays, "logits", "probs", keep_order=False)
+
+    scores = made(2000, 5, 9)[0]
+    scores[::7, 1] = -np.inf
+    scores[1::5] = np.round(scores[1::5])
+    parts = [fitted(key).predict_proba(scores, dtype=np.float64) for key in keys]
+    tempered = fitted("ts").predict_proba(scores, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        parts.append(fitted("kernel").predict_proba(np.log(tempered).astype(np.float32), dtype=np.float64))
+    expected = sum(weight * part for weight, part in zip(weights, parts, strict=True))
+    found = module(torch.from_numpy(scores).double()).numpy()
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
 
 
 def test_every_form_that_the_library_has_is_a_module() -> None:

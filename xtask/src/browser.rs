@@ -4,19 +4,19 @@
 //! every table by every column, and writes down what went wrong; headless Chromium prints that page. No
 //! driver and no other package is needed.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
 use crate::debian;
-use crate::run::{cargo, step};
+use crate::run::{cargo, skip, step};
 
-/// What the browser is called, and the Debian package that has it.
+/// What the browser is called; the first is Debian's package, too.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
-const PACKAGE: &str = "chromium";
+
+/// Why a page was not looked at.
+pub const MISSING: &str = "there is no Chromium, and apt-get cannot install it here";
 
 /// For a run without a screen, without a sandbox (which root cannot have) and without the network beyond this machine.
 const FLAGS: [&str; 11] = [
@@ -34,22 +34,19 @@ const FLAGS: [&str; 11] = [
 ];
 
 /// How long a page may take, on a machine that is busy with something else.
-const PATIENCE: Duration = Duration::from_secs(300);
+const MOST_SECONDS: &str = "300";
 
 /// The checks, as a script of the page around the report.
 const CHECKS: &str = include_str!("browser/checks.html");
 
-/// Writes the demo's report, has it checked and leaves pictures of it in `target/browser`.
+/// Writes the demo's report and has it checked.
 ///
 /// With `built` the program is taken as it is: building it alone would build its dependencies with other
 /// features than the tests do, a second time.
 pub fn run(built: bool) -> Result<()> {
     let folder = crate::root().join("target/browser");
     let Some(browser) = Browser::find(folder.clone())? else {
-        println!(
-            "== browser: SKIPPED. There is no Chromium, and no right to install it with apt-get."
-        );
-        println!("== browser: SKIPPED. The report was NOT tested; install the package {PACKAGE}.");
+        skip("browser", 1, "report", MISSING);
         return Ok(());
     };
     let demo = folder.join("demo");
@@ -83,7 +80,7 @@ pub fn run(built: bool) -> Result<()> {
         Some(problems) => bail!("the report does not work in a browser:\n{problems}"),
         None => bail!("the checks did not come to an end"),
     }
-    browser.pictures(&report)
+    Ok(())
 }
 
 fn file(path: &Path) -> String {
@@ -113,7 +110,8 @@ pub struct Browser {
 impl Browser {
     /// A browser that is there, or that can be installed, with an empty folder.
     pub fn find(folder: PathBuf) -> Result<Option<Self>> {
-        let Some(program) = browser()? else {
+        let installed = || debian::install(NAMES[0]).then(present).flatten();
+        let Some(program) = present().or_else(installed) else {
             return Ok(None);
         };
         if folder.exists() {
@@ -126,64 +124,24 @@ impl Browser {
     /// Loads a page in a profile of its own; gives up on a browser that does not come back.
     pub fn visit(&self, url: &str, flags: &[&str]) -> Result<Visit> {
         let profile = self.folder.join("profile");
-        let (out, err) = (self.folder.join("stdout"), self.folder.join("stderr"));
-        let mut child = Command::new(self.program)
+        let output = Command::new("timeout")
+            .args([MOST_SECONDS, self.program])
             .args(FLAGS)
             .arg(format!("--user-data-dir={}", profile.display()))
             .args(flags)
             .arg(url)
-            .stdout(File::create(&out)?)
-            .stderr(File::create(&err)?)
-            .spawn()
-            .with_context(|| format!("cannot run {}", self.program))?;
-        let begin = Instant::now();
-        let status = loop {
-            if let Some(status) = child.try_wait()? {
-                break status;
-            }
-            if begin.elapsed() > PATIENCE {
-                child.kill().ok();
-                child.wait().ok();
-                bail!("{} did not come back in {PATIENCE:?}", self.program);
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        };
+            .output()
+            .context("cannot run timeout")?;
         std::fs::remove_dir_all(&profile).ok();
-        let read = |path: &Path| -> Result<String> {
-            let bytes = std::fs::read(path)?;
-            std::fs::remove_file(path)?;
-            Ok(String::from_utf8_lossy(&bytes).into_owned())
-        };
         let visit = Visit {
-            page: read(&out)?,
-            said: read(&err)?,
+            page: String::from_utf8_lossy(&output.stdout).into_owned(),
+            said: String::from_utf8_lossy(&output.stderr).into_owned(),
         };
-        if !status.success() {
-            bail!("{} failed: {}", self.program, visit.said);
+        if !output.status.success() {
+            eprint!("{}", visit.said);
+            bail!("{} failed: {}", self.program, output.status);
         }
         Ok(visit)
-    }
-
-    /// Pictures to look at: a desk by day and by night, and the page as it is printed.
-    fn pictures(&self, report: &Path) -> Result<()> {
-        let night = "--blink-settings=preferredColorScheme=0";
-        for (name, flags) in [
-            ("light", vec!["--window-size=1200,4200"]),
-            ("dark", vec!["--window-size=1200,4200", night]),
-        ] {
-            let picture = self.folder.join(format!("{name}.png"));
-            let target = format!("--screenshot={}", picture.display());
-            let mut flags = flags;
-            flags.push(&target);
-            self.visit(&file(report), &flags)?;
-            if !picture.exists() {
-                bail!("no picture {} was made", picture.display());
-            }
-        }
-        let print = format!("--print-to-pdf={}", self.folder.join("print.pdf").display());
-        self.visit(&file(report), &[&print])?;
-        println!("== browser: pictures are in {}", self.folder.display());
-        Ok(())
     }
 }
 
@@ -206,20 +164,11 @@ fn script_string(text: &str) -> String {
     quoted.replace("</", "<\\/").replace("<!--", "<\\!--")
 }
 
-/// A browser that is there, or that can be made to be.
-fn browser() -> Result<Option<&'static str>> {
-    let present = || {
-        let runs = |name: &&str| {
-            let output = Command::new(name).arg("--version").output();
-            output.is_ok_and(|o| o.status.success())
-        };
-        NAMES.into_iter().find(|name| runs(name))
+/// The browser that is there.
+fn present() -> Option<&'static str> {
+    let runs = |name: &&str| {
+        let output = Command::new(name).arg("--version").output();
+        output.is_ok_and(|o| o.status.success())
     };
-    if let Some(name) = present() {
-        return Ok(Some(name));
-    }
-    if !debian::install(PACKAGE)? {
-        return Ok(None);
-    }
-    Ok(present())
+    NAMES.into_iter().find(runs)
 }

@@ -10,9 +10,8 @@ use crate::run::cargo;
 /// What is run, each with what to call it. All of it in the development profile: a second one would compile
 /// everything a second time. For the same reason steps choose all packages, even where they need one: cargo unites the
 /// features that the chosen packages ask of a dependency, and compiles it again where another choice gives others.
-const STEPS: [(&str, &str); 16] = [
+const STEPS: [(&str, &str); 14] = [
     ("format", "xtask format"),
-    ("dependencies", "xtask dependencies"),
     ("packages", "xtask package"),
     // rust-version is held to by clippy's lint `incompatible_msrv`, which knows since when there is what of std.
     (
@@ -28,11 +27,9 @@ const STEPS: [(&str, &str); 16] = [
         "docs",
         "doc --workspace --all-features --no-deps --document-private-items",
     ),
-    ("examples in the docs", "xtask doc-coverage"),
-    // Before the build, which puts the real programs back where this step has put its own.
-    ("worked example", "xtask worked-example"),
     ("build", "test --workspace --no-run"),
-    // Built by the step before.
+    ("worked example", "xtask worked-example"),
+    // As it was built.
     ("example", "xtask example"),
     ("doc tests", "test --workspace --doc --no-fail-fast"),
     ("instructions", "xtask instructions --built"),

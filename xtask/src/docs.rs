@@ -9,9 +9,9 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::browser::{Browser, no_complaints, verdict_of};
+use crate::browser::{Browser, MISSING, no_complaints, verdict_of};
 use crate::python;
-use crate::run::{cargo, step};
+use crate::run::{cargo, skip, step};
 
 /// Runs the blocks of pages; its documentation says how a page marks what.
 const BLOCKS: &str = "xtask/src/docs/blocks.py";
@@ -26,6 +26,11 @@ const OTHER_PAGES: [&str; 2] = ["README.md", "python/README.md"];
 ///
 /// With `built` the program and the wheel are taken as they were built last.
 pub fn run(built: bool, fix: bool) -> Result<()> {
+    if !python::present() {
+        let pages = pages(&crate::root().join("docs"), "md")?.len() + OTHER_PAGES.len();
+        skip("docs", pages, "pages", python::MISSING);
+        return Ok(());
+    }
     let python = if built {
         python::tested()?
     } else {
@@ -87,10 +92,6 @@ fn pages(folder: &Path, ending: &str) -> Result<Vec<PathBuf>> {
 
 /// Looks at every page, light and dark.
 fn look(python: &Path, work: &Path) -> Result<()> {
-    let Some(browser) = Browser::find(work.join("browser"))? else {
-        println!("== docs: SKIPPED. There is no Chromium to look at the pages with.");
-        return Ok(());
-    };
     let site = work.join("site");
     let relative = |page: PathBuf| -> Result<Value> {
         let path = page.strip_prefix(work)?.to_str();
@@ -99,7 +100,12 @@ fn look(python: &Path, work: &Path) -> Result<()> {
     // 404.html is for the root of a server.
     let shown = pages(&site, "html")?.into_iter();
     let shown = shown.filter(|page| !page.ends_with("404.html"));
-    let all = Value::Array(shown.map(relative).collect::<Result<_>>()?);
+    let all = shown.map(relative).collect::<Result<Vec<_>>>()?;
+    let Some(browser) = Browser::find(work.join("browser"))? else {
+        skip("docs", all.len(), "pages of the site", MISSING);
+        return Ok(());
+    };
+    let all = Value::Array(all);
     let server = Server::start(python, work)?;
     for (scheme, flag) in [("default", "1"), ("slate", "0")] {
         let page = LOOK

@@ -8,11 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
-use crate::run::{cargo, output, step};
-
-const INSTALL: &str = "cargo-fuzz is missing; install it with: cargo install cargo-fuzz (it needs a C++ compiler, too)";
+use crate::run::{output, step};
+use crate::tools;
 
 /// Limits of a single input, beyond which it counts as a crash.
 const LIMITS: [&str; 3] = ["-rss_limit_mb=1024", "-malloc_limit_mb=512", "-timeout=30"];
@@ -48,58 +47,31 @@ pub fn run(minutes: &str, only: &[&str]) -> Result<()> {
     let fuzzer = Fuzzer::build()?;
     let targets = fuzzer.targets(only)?;
     let seconds = (60.0 * minutes / targets.len() as f64).ceil().max(1.0) as u64;
-    let mut failed = Vec::new();
-    let head = [
-        "target",
-        "executions",
-        "edges",
-        "inputs",
-        "bytes",
-        "crashes",
-    ];
-    let [name, rest @ ..] = head;
-    let line = |name: &str, cells: [String; 5]| {
-        println!(
-            "{name:12}{}",
-            cells.map(|cell| format!("{cell:>12}")).concat()
-        );
-    };
-    line(name, rest.map(str::to_owned));
+    let mut crashes = Vec::new();
+    println!("target        executions       edges      inputs       bytes     crashes");
     for target in targets {
-        let outcome = fuzzer.fuzz(&target, seconds)?;
-        let Outcome {
-            executions,
-            edges,
-            inputs,
-            bytes,
-            crashes,
-        } = outcome;
-        let crashed = crashes.len().to_string();
-        line(
-            &target,
-            [
-                executions.to_string(),
-                edges.to_string(),
-                inputs.to_string(),
-                bytes.to_string(),
-                crashed,
-            ],
+        let found = fuzzer.fuzz(&target, seconds)?;
+        println!(
+            "{target:12}{:>12}{:>12}{:>12}{:>12}{:>12}",
+            found.executions,
+            found.edges,
+            found.inputs,
+            found.bytes,
+            found.crashes.len()
         );
-        failed.extend(crashes);
+        crashes.extend(found.crashes);
     }
-    if failed.is_empty() {
-        return Ok(());
+    for crash in &crashes {
+        println!("crashed: {}", crash.display());
     }
-    let shown: Vec<String> = failed
-        .iter()
-        .map(|path| path.display().to_string())
-        .collect();
-    bail!(
-        "these inputs crashed; to replay one, put it into the corpus of its target ({}) and run \
-         cargo test -p ordercal-io --test it fuzz_corpus\n{}",
-        fuzzer.committed.display(),
-        shown.join("\n")
-    )
+    ensure!(
+        crashes.is_empty(),
+        "{} inputs crashed; to replay one, put it into the corpus of its target ({}) and run cargo test -p ordercal-io \
+         --test it fuzz_corpus",
+        crashes.len(),
+        fuzzer.committed.display()
+    );
+    Ok(())
 }
 
 /// Replaces the committed corpus by the fewest inputs that cover the same edges as all that were found.
@@ -147,30 +119,18 @@ pub fn minimise() -> Result<()> {
 impl Fuzzer {
     /// Builds the program, with the versions of the workspace's dependencies.
     fn build() -> Result<Self> {
-        let version = cargo(&["fuzz", "--version"])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status();
-        if !version.is_ok_and(|status| status.success()) {
-            bail!("{INSTALL}");
-        }
+        let cargo_fuzz = tools::install("cargo-fuzz")?;
         let root = crate::root();
         let source = root.join("crates/ordercal-io/fuzz");
         let work = root.join("target/fuzz");
         fs::copy(root.join("Cargo.lock"), source.join("Cargo.lock"))?;
         step(
-            cargo(&[
-                "fuzz",
-                "build",
-                "--sanitizer",
-                "none",
-                "--codegen-units",
-                "16",
-                "--fuzz-dir",
-            ])
-            .arg(&source)
-            .arg("--target-dir")
-            .arg(&work),
+            Command::new(cargo_fuzz)
+                .args(["build", "--sanitizer", "none", "--codegen-units", "16"])
+                .arg("--fuzz-dir")
+                .arg(&source)
+                .arg("--target-dir")
+                .arg(&work),
         )?;
         let host = output(Command::new("rustc").arg("-vV"))?;
         let host = host.lines().find_map(|line| line.strip_prefix("host: "));
@@ -188,14 +148,10 @@ impl Fuzzer {
         let names = folders.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
         let mut names = names.collect::<Result<Vec<String>>>()?;
         names.sort();
-        if let Some(unknown) = only
-            .iter()
-            .find(|name| !names.iter().any(|known| known == *name))
-        {
-            bail!(
-                "there is no target `{unknown}`; the targets are {}",
-                names.join(", ")
-            );
+        let unknown = only.iter().find(|&&name| !names.iter().any(|n| n == name));
+        if let Some(unknown) = unknown {
+            let known = names.join(", ");
+            bail!("there is no target `{unknown}`; the targets are {known}");
         }
         names.retain(|name| only.is_empty() || only.contains(&name.as_str()));
         Ok(names)

@@ -6,8 +6,6 @@ mod browser;
 mod check;
 mod debian;
 mod demo_data;
-mod dependencies;
-mod doc_coverage;
 mod docs;
 mod format;
 mod fuzz;
@@ -17,9 +15,11 @@ mod picture;
 mod python;
 mod release;
 mod run;
+mod tools;
 mod worked_example;
 
 use std::path::Path;
+use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
@@ -28,13 +28,12 @@ cargo xtask COMMAND
 
   check               everything the continuous integration runs
   format [--fix]      of that only the format of every *.rs file; --fix writes it
-  dependencies        of that only the licences and duplicates of what Cargo.lock names
-  browser [--built]   of that only the demo's report in headless Chromium; installs Debian's package if it is
-                      missing and that is allowed; --built takes the program as it was built last
+  browser [--built]   of that only the demo's report in headless Chromium; --built takes the program as it was
+                      built last
   python              of that only the Python package: its wheel, types and tests
   torch               the tests of the PyTorch modules, which the check skips: installs torch below target/ (gigabytes)
   spark               the tests of ordercal.spark on a cluster of two executors and with Spark Connect; installs
-                      pyspark (0.4 GB) below target/, and Debian's Java if there is none
+                      pyspark (0.4 GB) below target/
   docs [--built] [--fix]
                       of that only the guide: runs the code of its pages, builds the site below target/, checks
                       links and looks at it in headless Chromium; --fix writes outputs and pictures as they are
@@ -43,31 +42,39 @@ cargo xtask COMMAND
                       from its package alone (minutes)
   release --dry-run   pack the crates, the source distribution and a wheel, and install and try each in a clean
                       place (minutes)
-  doc-coverage        of that only how many public items and methods of the libraries have an example
-  deny                cargo-deny with deny.toml: licences, bans, sources and, online, advisories; installs it
-                      below target/ (minutes)
+  deny                cargo-deny with deny.toml, which the check skips: licences, duplicates, sources and advisories of
+                      the dependencies; installs cargo-deny below target/ (minutes)
   example             of that only the example of the library, as it was built last
   instructions [--built] [--fix]
                       of that only the instructions of the hottest loops, counted by valgrind; --fix writes them down
   lines [REVISION]    count lines of code, documentation and tests for each crate
   worked-example      of that only the calibrator that CONTRIBUTING.md adds, in a copy of the sources
   fuzz --minutes N [TARGET…]
-                      libFuzzer on the targets of crates/ordercal-io/fuzz, all of them unless some are named
+                      libFuzzer on the targets of crates/ordercal-io/fuzz, all of them unless some are named; installs
+                      cargo-fuzz below target/
   fuzz --minimise     take what fuzzing found into the corpus that the tests replay
   demo-data [DIR]     train the demo classifiers again and write their held-out logits to DIR (default
                       crates/ordercal-cli/demo); installs Debian packages
   picture             draw docs/reliability.svg, the README's picture
   venv DIR FILE       make a Python virtual environment in DIR with the packages of a requirements file
 
-What measures (quality, bench, scaling, speed, hammer) is under `cargo measure`.";
+Chromium, valgrind and Java are installed with apt-get where that is allowed; what needs them is skipped where not, and
+what needs Python with it. What measures (quality, bench, scaling, speed, hammer) is under `cargo measure`.";
 
 /// The folder of the demo's bundles.
 const DEMO: &str = "crates/ordercal-cli/demo";
 
-fn main() -> Result<()> {
-    if let Some(program) = std::env::var_os(doc_coverage::REAL_RUSTDOC) {
-        return doc_coverage::as_rustdoc(program);
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
     }
+}
+
+fn run() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args[..] {
@@ -78,8 +85,7 @@ fn main() -> Result<()> {
         ["check"] => check::run(),
         ["format"] => format::run(false),
         ["format", "--fix"] => format::run(true),
-        ["dependencies"] => dependencies::run(),
-        ["deny"] => dependencies::deny(),
+        ["deny"] => tools::deny(),
         ["browser"] => browser::run(false),
         ["browser", "--built"] => browser::run(true),
         ["docs"] => docs::run(false, false),
@@ -99,7 +105,6 @@ fn main() -> Result<()> {
         ["package"] => package::run(false).map(drop),
         ["package", "--verify"] => package::run(true).map(drop),
         ["release", "--dry-run"] => release::dry_run(),
-        ["doc-coverage"] => doc_coverage::run(),
         ["demo-data"] => demo_data::run(&root().join(DEMO)),
         ["demo-data", folder] => demo_data::run(folder.as_ref()),
         ["lines", ref revision @ ..] => run::lines(revision),
@@ -108,7 +113,10 @@ fn main() -> Result<()> {
         ["venv", folder, requirements] => {
             python::environment(folder.as_ref(), requirements.as_ref()).map(|_| ())
         }
-        _ => bail!("there is no command `{}`\n{HELP}", args.join(" ")),
+        _ => bail!(
+            "there is no command `{}`; `cargo xtask` lists them",
+            args.join(" ")
+        ),
     }
 }
 

@@ -12,24 +12,20 @@ pub fn run() -> Result<()> {
     // The figure names a model by its file.
     let model = folder.join("oi, no prediction changed.safetensors");
     let bundle = format!("{}/fashion_mnist.npz", crate::DEMO);
-    let tool = [
-        "run",
-        "--quiet",
-        "--release",
-        "--package",
-        "ordercal-cli",
-        "--",
-    ];
+    let tool = |command: &str| {
+        let run = "run --quiet --release --package ordercal-cli --";
+        let words: Vec<&str> = run.split(' ').chain(command.split(' ')).collect();
+        cargo(&words)
+    };
     step(
-        cargo(&tool)
-            .args(["fit", "--quiet", "--method", "oi", "--output"])
+        tool("fit --quiet --method oi --output")
             .arg(&model)
             .arg(&bundle),
     )?;
     let title = "Reliability of a Fashion-MNIST classifier before and after calibration";
     step(
-        cargo(&tool)
-            .args(["plot", "reliability", "--form", "classic", "--title", title])
+        tool("plot reliability --form classic")
+            .args(["--title", title])
             .arg("--model")
             .arg(&model)
             .args(["--output", "docs/reliability.svg"])

@@ -3,14 +3,38 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 
 use crate::debian;
-use crate::run::step;
+use crate::run::{skip, step};
+
+#[cfg(windows)]
+const PYTHON: &str = "python";
+#[cfg(not(windows))]
+const PYTHON: &str = "python3";
+
+/// Why Python's part was left out.
+pub const MISSING: &str =
+    "there is no Python 3.11 or newer with the module venv, and apt-get cannot install it here";
+
+/// Whether there is a Python that the environments can be made of.
+pub fn present() -> bool {
+    let probe = "import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))";
+    let runs = || {
+        let run = Command::new(PYTHON).args(["-c", probe]).output();
+        run.is_ok_and(|output| output.status.success())
+    };
+    runs() || debian::install("python3-venv") && runs()
+}
 
 /// Builds the wheel below `target/`, installs it there and runs its tests.
 pub fn run() -> Result<()> {
     let project = crate::root().join("python");
+    if !present() {
+        let tests = std::fs::read_dir(project.join("tests"))?.count();
+        skip("python", tests, "files of tests", MISSING);
+        return Ok(());
+    }
     let python = installed()?;
     let stubs = [
         "-m",
@@ -50,31 +74,25 @@ pub fn torch() -> Result<()> {
 
 /// Runs the tests of `ordercal.spark` on a cluster of two executors, with Spark and Java installed first.
 pub fn spark() -> Result<()> {
-    java()?;
+    // One after the other, because a process has either a classic session or one of Spark Connect.
+    let all = ["tests/test_spark.py", "tests/test_spark_connect.py"];
+    let java = || Command::new("java").arg("-version").output().is_ok();
+    let package = "openjdk-17-jre-headless";
+    if !(java() || debian::install(package) && java()) {
+        let reason = format!("there is no Java, and apt-get cannot install {package} here");
+        skip("spark", all.len(), "files of tests", &reason);
+        return Ok(());
+    }
     let project = crate::root().join("python");
     // In an environment of its own: where Spark is installed, the ordinary tests would run these, too.
     let python = install("venv-spark", "requirements-spark.txt")?;
-    // One after the other, because a process has either a classic session or one of Spark Connect.
-    for tests in ["tests/test_spark.py", "tests/test_spark_connect.py"] {
+    for tests in all {
         step(
             Command::new(&python)
                 .args(["-m", "pytest", "--quiet", tests])
                 .current_dir(&project),
         )?;
     }
-    Ok(())
-}
-
-/// Installs Debian's Java if there is none.
-fn java() -> Result<()> {
-    if Command::new("java").arg("-version").output().is_ok() {
-        return Ok(());
-    }
-    let package = "openjdk-17-jre-headless";
-    ensure!(
-        debian::install(package)?,
-        "Spark needs Java: install the package {package}"
-    );
     Ok(())
 }
 
@@ -122,7 +140,7 @@ pub fn environment(folder: &Path, requirements: &Path) -> Result<PathBuf> {
     let python = bin.join("python");
     if !python.exists() {
         step(
-            Command::new(if cfg!(windows) { "python" } else { "python3" })
+            Command::new(PYTHON)
                 .args(["-m", "venv", "--clear"])
                 .arg(folder),
         )

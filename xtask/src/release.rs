@@ -25,16 +25,14 @@ print(ordercal.__version__)
 /// Packs and installs; publishes nothing.
 pub fn dry_run() -> Result<()> {
     // Outside of the workspace, which a package inside of it would have to be a member of.
-    let work = std::env::temp_dir().join("ordercal-release-dry-run");
-    if work.exists() {
-        fs::remove_dir_all(&work).context("cannot remove the last dry run")?;
-    }
+    let work = std::env::temp_dir().join(format!("ordercal-release-{}", std::process::id()));
     fs::create_dir_all(&work)?;
-    let version = version()?;
-    let tool = install_tool(&work, &version)?;
+    // That of the workspace, which this program shares.
+    let version = env!("CARGO_PKG_VERSION");
+    let tool = install_tool(&work, version)?;
     let said = output(Command::new(&tool).arg("--version"))?;
     ensure!(
-        said.split_whitespace().nth(1) == Some(version.as_str()),
+        said.split_whitespace().nth(1) == Some(version),
         "the tool says {said}, not {version}"
     );
     let demo = work.join("demo");
@@ -56,15 +54,9 @@ pub fn dry_run() -> Result<()> {
         );
         println!("== release: the {kind}, installed in an empty environment, fits and predicts");
     }
+    fs::remove_dir_all(&work)?;
     println!("== release: version {version} can be published; docs/releasing.md has the order");
     Ok(())
-}
-
-fn version() -> Result<String> {
-    let manifest = fs::read_to_string(crate::root().join("Cargo.toml"))?;
-    let manifest: toml::Table = manifest.parse().context("Cargo.toml")?;
-    let version = manifest["workspace"]["package"]["version"].as_str();
-    Ok(version.context("the workspace has no version")?.to_owned())
 }
 
 /// Installs the tool from the packages of all crates, unpacked beside each other.

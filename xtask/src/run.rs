@@ -23,6 +23,11 @@ pub fn step(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+/// Reports, at the end of a step, that it left something out.
+pub fn skip(step: &str, count: usize, what: &str, reason: &str) {
+    println!("== {step}: {count} {what} SKIPPED: {reason}");
+}
+
 /// Runs the library's example `calibrate`, as it was built last.
 pub fn example() -> Result<()> {
     // Cargo puts examples into a folder beside this program.
@@ -48,7 +53,8 @@ pub fn output(command: &mut Command) -> Result<String> {
         .output()
         .with_context(|| format!("cannot run {shown}"))?;
     if !status.success() {
-        bail!("{shown} failed: {}", String::from_utf8_lossy(&stderr));
+        eprint!("{}", String::from_utf8_lossy(&stderr));
+        bail!("{shown} failed");
     }
     String::from_utf8(stdout).with_context(|| format!("{shown} did not write text"))
 }

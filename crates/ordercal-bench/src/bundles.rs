@@ -4,8 +4,40 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use ordercal::ndarray::{Array2, ArrayView1};
-use ordercal::{Dataset, Rng};
+use ordercal::{Dataset, Method, Rng};
 use ordercal_io::{DataRef, LoadedData, load};
+
+use crate::method;
+
+/// Bundles and methods, as options of the command line.
+#[derive(clap::Args)]
+pub struct Selection {
+    /// A folder of bundles with the splits `calib` and `test`
+    dir: PathBuf,
+    /// Only bundles whose name contains one of these, separated by commas
+    #[arg(long, value_name = "A,B")]
+    only: Option<String>,
+    /// A key, or JSON with hyperparameters; may be given several times [default: auto and auto-free]
+    #[arg(long = "method", value_name = "METHOD", value_parser = method::parse)]
+    methods: Vec<Method>,
+}
+
+impl Selection {
+    pub fn bundles(&self) -> Result<impl Iterator<Item = Result<Bundle>>> {
+        let paths = bundles(&self.dir, self.only.as_deref())?;
+        Ok(paths.into_iter().map(|path| Bundle::read(&path)))
+    }
+
+    pub fn methods(&self) -> Result<Vec<Method>> {
+        if self.methods.is_empty() {
+            return Ok(vec![
+                Method::from_key("auto")?,
+                Method::from_key("auto-free")?,
+            ]);
+        }
+        Ok(self.methods.clone())
+    }
+}
 
 /// The splits `calib` and `test` of a file.
 pub struct Bundle {

@@ -6,30 +6,19 @@ use std::path::PathBuf;
 use anyhow::Result;
 use ordercal::grouped::{GroupFit, GroupMap, GroupedModel, MIN_ROWS, RowGroups};
 use ordercal::ndarray::{Array2, Axis};
-use ordercal::{Dataset, Method, Rng, ScoreKind, Scores, Unwatched};
+use ordercal::{Dataset, Rng, ScoreKind, Scores, Ts, Unwatched};
 use rayon::prelude::*;
 
 use crate::bundles::{Bundle, bundles, draw_labels};
-use crate::method;
 
-/// Fit a model for all rows, one per group, and the mixture of both, and print the NLL of other rows
 #[derive(clap::Args)]
 pub struct Args {
     /// A folder of bundles with the splits `calib` and `test`; without one, only made data is used
     dir: Option<PathBuf>,
-    /// Only bundles whose name contains one of these, separated by commas
-    #[arg(long, value_name = "A,B")]
-    only: Option<String>,
-    /// The method for all rows, as a key or JSON
-    #[arg(long, value_name = "METHOD", value_parser = method::parse, default_value = "ts")]
-    method: Method,
-    /// The method for the rows of a group, as a key or JSON
-    #[arg(long, value_name = "METHOD", value_parser = method::parse, default_value = "ts")]
-    group_method: Method,
-    /// How often groups and made data are drawn
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    draws: u64,
 }
+
+/// How often groups and made data are drawn.
+const DRAWS: u64 = 10;
 
 /// Groups of made data, and those that rows of a bundle are divided into.
 const GROUPS: usize = 40;
@@ -43,15 +32,14 @@ const SIZES: [usize; 3] = [50, 200, 1000];
 /// The mean NLL with one model, with one for each group, and with both mixed.
 type Nlls = [f64; 3];
 
-/// Prints tables in Markdown.
 pub fn run(args: &Args) -> Result<()> {
     println!("| data | groups | rows of each | one model | one per group | mixed |");
     println!("|---|---|---|---|---|---|");
     let mut made = Vec::new();
     for spread in SPREADS {
         for size in SIZES {
-            let draws = (0..args.draws).into_par_iter();
-            let found = draws.map(|draw| Made::new(spread, size, draw).nlls(args));
+            let draws = (0..DRAWS).into_par_iter();
+            let found = draws.map(|draw| Made::new(spread, size, draw).nlls());
             let found = mean(&found.collect::<Result<Vec<Nlls>>>()?);
             print_line(
                 &format!("made, spread {spread}"),
@@ -67,10 +55,10 @@ pub fn run(args: &Args) -> Result<()> {
         return Ok(());
     };
     let (mut scaled, mut predicted) = (Vec::new(), Vec::new());
-    for path in bundles(dir, args.only.as_deref())? {
+    for path in bundles(dir, None)? {
         let bundle = Bundle::read(&path)?;
         let (calib, test) = (bundle.calib()?, bundle.test()?);
-        let draws = (0..args.draws).map(|draw| scaled_groups(args, &calib, &test, draw));
+        let draws = (0..DRAWS).map(|draw| scaled_groups(&calib, &test, draw));
         let found = mean(&draws.collect::<Result<Vec<Nlls>>>()?);
         let rows = (calib.rows() / GROUPS).to_string();
         let name = format!("{}, scaled", bundle.name);
@@ -78,7 +66,7 @@ pub fn run(args: &Args) -> Result<()> {
         scaled.push(found);
 
         let groups = [&calib, &test].map(predicted_class);
-        let found = nlls(args, (&calib, &groups[0]), |model| {
+        let found = nlls((&calib, &groups[0]), |model| {
             mean_nll(model, &test, &groups[1])
         })?;
         let name = format!("{}, predicted class", bundle.name);
@@ -112,12 +100,10 @@ fn mean(all: &[Nlls]) -> Nlls {
 
 /// Fits, and measures each of the three.
 fn nlls(
-    args: &Args,
     (data, groups): (&Dataset<'_>, &RowGroups),
     nll: impl Fn(&GroupedModel) -> Result<f64>,
 ) -> Result<Nlls> {
-    let mut how = GroupFit::new(args.method.clone())?;
-    how.group_method = args.group_method.clone();
+    let how = GroupFit::new(Ts::default().into())?;
     let mixed = how.fit(data, groups, &Unwatched)?.model;
     let pooled = mixed.pooled().clone();
     let mut rows: BTreeMap<&[String], Vec<usize>> = BTreeMap::new();
@@ -148,7 +134,7 @@ fn mean_nll(model: &GroupedModel, data: &Dataset<'_>, groups: &RowGroups) -> Res
 }
 
 /// Divides the rows of both splits at random, and multiplies the scores of each group by a factor of its own.
-fn scaled_groups(args: &Args, calib: &Dataset<'_>, test: &Dataset<'_>, draw: u64) -> Result<Nlls> {
+fn scaled_groups(calib: &Dataset<'_>, test: &Dataset<'_>, draw: u64) -> Result<Nlls> {
     let mut rng = Rng::new(draw);
     let factors: Vec<f32> = (0..GROUPS)
         .map(|_| (0.3 * rng.normal()).exp() as f32)
@@ -164,7 +150,7 @@ fn scaled_groups(args: &Args, calib: &Dataset<'_>, test: &Dataset<'_>, draw: u64
         Ok((Dataset::new(scores, data.labels())?, groups))
     };
     let (calib, test) = (scaled(calib)?, scaled(test)?);
-    nlls(args, (&calib.0, &calib.1), |model| {
+    nlls((&calib.0, &calib.1), |model| {
         mean_nll(model, &test.0, &test.1)
     })
 }
@@ -210,10 +196,10 @@ impl Made {
     }
 
     /// The expected NLL of new outcomes of the same rows: with the true probabilities, no other rows are needed.
-    fn nlls(&self, args: &Args) -> Result<Nlls> {
+    fn nlls(&self) -> Result<Nlls> {
         let scores = Scores::new(ScoreKind::Logits, self.scores.view())?;
         let data = Dataset::new(scores, &self.labels)?;
-        nlls(args, (&data, &self.groups), |model| {
+        nlls((&data, &self.groups), |model| {
             let logs = model.apply::<f64>(data.scores(), &self.groups, ScoreKind::LogProbs)?;
             Ok(-(&self.truth * &logs)
                 .sum_axis(Axis(1))

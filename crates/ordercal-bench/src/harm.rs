@@ -1,26 +1,19 @@
 //! `cargo measure harm DIR`: what methods do to scores that are calibrated already.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
 
 use anyhow::Result;
 use ordercal::ndarray::Array2;
 use ordercal::{Dataset, Method, Model, Rng, ScoreKind, Scores};
 
-use crate::bundles::{Bundle, bundles, draw_labels};
-use crate::method;
+use crate::bundles::{Selection, draw_labels};
 
 /// Draws labels from the predicted probabilities, so that the scores are calibrated exactly, fits, and prints by how
 /// much the expected NLL on the test split rises: the mean Kullback–Leibler divergence divided by the entropy.
 #[derive(clap::Args)]
 pub struct Args {
-    /// A folder of bundles with the splits `calib` and `test`
-    dir: PathBuf,
-    /// Only bundles whose name contains one of these, separated by commas
-    #[arg(long, value_name = "A,B")]
-    only: Option<String>,
-    /// A key, or JSON with hyperparameters; may be given several times [default: auto and auto-free]
-    #[arg(long = "method", value_name = "METHOD", value_parser = method::parse)]
-    methods: Vec<Method>,
+    #[command(flatten)]
+    selection: Selection,
     /// How often labels are drawn
     #[arg(long, value_name = "N", default_value_t = 10)]
     draws: u64,
@@ -30,38 +23,27 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    let methods = match args.methods.is_empty() {
-        true => vec![Method::from_key("auto")?, Method::from_key("auto-free")?],
-        false => args.methods.clone(),
-    };
+    let methods = args.selection.methods()?;
     println!(
         "{:<26} {:>7} {:<12} {:>9} {:>9}",
         "set", "rows", "method", "mean", "worst"
     );
-    let mut all: Vec<Vec<f64>> = vec![Vec::new(); methods.len() * args.rows.len()];
-    for path in bundles(&args.dir, args.only.as_deref())? {
-        let bundle = Bundle::read(&path)?;
+    let mut all: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
+    for bundle in args.selection.bundles()? {
+        let bundle = bundle?;
         let (calib, test) = (bundle.calib()?, bundle.test()?);
-        for (place, &rows) in args.rows.iter().enumerate() {
-            if rows > calib.rows() {
-                continue;
-            }
+        for &rows in args.rows.iter().filter(|rows| **rows <= calib.rows()) {
             for (index, method) in methods.iter().enumerate() {
                 let rises = (0..args.draws)
                     .map(|draw| rise(method, &calib, &test, rows, draw))
                     .collect::<Result<Vec<f64>>>()?;
                 print_line(&bundle.name, rows, method.key(), &rises);
-                all[index * args.rows.len() + place].extend(rises);
+                all.entry((index, rows)).or_default().extend(rises);
             }
         }
     }
-    for (index, rises) in all
-        .iter()
-        .enumerate()
-        .filter(|(_, rises)| !rises.is_empty())
-    {
-        let (method, rows) = (index / args.rows.len(), index % args.rows.len());
-        print_line("all", args.rows[rows], methods[method].key(), rises);
+    for ((index, rows), rises) in all {
+        print_line("all", rows, methods[index].key(), &rises);
     }
     Ok(())
 }

@@ -12,7 +12,6 @@ use ordercal::metrics::{
 };
 use ordercal::models::{DiagModel, TsModel};
 use ordercal::optim::Adam;
-use ordercal::rank::Sorter;
 use ordercal::{Dataset, InputKind, Method, Model, Oi, Rng, ScoreKind, Svs, kernels};
 use ordercal_testkit::rows::overconfident_data;
 
@@ -111,12 +110,6 @@ fn loops() -> Vec<Kernel> {
         kernels::softmax(black_box(&mut row));
     });
 
-    let mut sorter = Sorter::new(CLASSES);
-    let unsorted = scores.clone();
-    let sort = Kernel::new("sort, 1000", CLASSES, move || {
-        black_box(sorter.sort(black_box(&unsorted)));
-    });
-
     let mut sorted = scores.clone();
     sorted.sort_by(|a, b| b.total_cmp(a));
     let mut z = scores.clone();
@@ -133,7 +126,7 @@ fn loops() -> Vec<Kernel> {
         let size = (rows, inner, columns);
         kernels::multiply(black_box(&mut target), &left, &right, size);
     });
-    vec![softmax, sort, head, product]
+    vec![softmax, head, product]
 }
 
 /// Data that live as long as the program, as closures that are kept need them.
@@ -173,7 +166,7 @@ fn applications(rows: usize, classes: usize) -> Result<Vec<Kernel>> {
         slopes.collect(),
     )?;
     let oi = Oi::default()
-        .with_hidden(&[20])
+        .with_hidden([20])
         .with_optimizer(Adam::default().with_epochs(1));
     let few = data.select(&(0..40).collect::<Vec<_>>());
     let models: [(&str, Model); 4] = [

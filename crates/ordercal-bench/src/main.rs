@@ -12,8 +12,6 @@ mod method;
 mod monitor;
 mod quality;
 mod record;
-mod reference;
-mod reference_metrics;
 mod scaling;
 mod speed;
 
@@ -38,11 +36,9 @@ enum Command {
     Quality(quality::Args),
     /// Record the results of every method on every bundle of a folder, and compare them with an earlier record
     Record(record::Args),
-    /// Fit every method to every bundle of a folder, beside what other implementations reach
-    Reference(reference::Args),
     /// Fit methods to scores that are calibrated already, and say what that costs
     Harm(harm::Args),
-    /// Fit a model for all rows, one per group, and the mixture of both, and print the NLL of other rows
+    /// Fit a temperature for all rows, one per group, and the mixture of both, and print the NLL of other rows
     Groups(Box<groups::Args>),
     /// Simulate streams, and count the false alarms and the delays of `monitor`
     Monitor(monitor::Args),
@@ -61,7 +57,6 @@ fn main() -> Result<()> {
         Command::Bench(args) => bench::run(&args),
         Command::Quality(args) => quality::run(&args),
         Command::Record(args) => record::run(&args),
-        Command::Reference(args) => reference::run(&args),
         Command::Harm(args) => harm::run(&args),
         Command::Groups(args) => groups::run(&args),
         Command::Monitor(args) => monitor::run(&args),

@@ -11,7 +11,6 @@ use rayon::prelude::*;
 
 use crate::bundles::draw_labels;
 
-/// Simulate streams, and count the false alarms and the delays of `monitor`
 #[derive(clap::Args)]
 pub struct Args {
     /// Streams of each kind

@@ -5,17 +5,15 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use ordercal::optim::Adam;
-use ordercal::{Dataset, Diag, Method, Oi, Op, Svs, Ts, Uncalibrated};
+use ordercal::{Dataset, Diag, Method, Oi, Op, Svs, Ts};
 use ordercal_io::SavedModel;
-use ordercal_report::{LineFigure, LinePanel, LinePoint, LineSeries, Theme};
 use ordercal_testkit::rows::overconfident_data;
 
 use crate::speed;
 
-/// Writes scaling.md and its figures.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The folder they go to
+    /// The folder it goes to
     #[arg(value_name = "DIR", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs"))]
     folder: PathBuf,
 }
@@ -23,62 +21,23 @@ pub struct Args {
 /// Sizes that are expected to take longer than this many seconds are left out.
 const PATIENCE: f64 = 15.0;
 
-/// Most methods in a panel of the figure: as many as there are colours that can be told apart.
-const PANEL: usize = 7;
-
-/// What grows.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Axis {
-    Rows,
-    Classes,
-}
-
-struct Sweep {
-    name: &'static str,
-    axis: Axis,
-    sizes: [usize; 4],
-    file: &'static str,
-}
-
-const SWEEPS: [Sweep; 2] = [
-    Sweep {
-        name: "rows of 10 classes",
-        axis: Axis::Rows,
-        sizes: [1000, 10_000, 100_000, 1_000_000],
-        file: "scaling_rows.svg",
-    },
-    Sweep {
-        name: "classes, 2000 rows",
-        axis: Axis::Classes,
-        sizes: [10, 100, 1000, 10_000],
-        file: "scaling_classes.svg",
-    },
+/// A heading with the sizes below it, as rows and classes.
+const SWEEPS: [(&str, [(usize, usize); 4]); 2] = [
+    (
+        "Rows of 10 classes",
+        [(1000, 10), (10_000, 10), (100_000, 10), (1_000_000, 10)],
+    ),
+    (
+        "Classes, 2000 rows",
+        [(2000, 10), (2000, 100), (2000, 1000), (2000, 10_000)],
+    ),
 ];
 
-/// Every method that fits anything, and one projection: the order-preserving ones, then the free ones.
-fn panels() -> Vec<(String, Vec<Method>)> {
-    let uncalibrated = Method::from(Uncalibrated::default());
-    let methods = Method::all().into_iter().filter(|m| *m != uncalibrated);
-    let (mut kept, free): (Vec<Method>, Vec<Method>) = methods.partition(Method::promises_order);
-    kept.push(Method::from(Svs::default()).keep_order());
-    let named = |name: &str, methods: Vec<Method>| {
-        let panels = methods.len().div_ceil(PANEL);
-        let size = methods.len().div_ceil(panels);
-        let chunks = methods.chunks(size).enumerate().map(|(place, chunk)| {
-            let name = match panels {
-                1 => name.to_owned(),
-                _ => format!("{name} ({} of {panels})", place + 1),
-            };
-            (name, chunk.to_vec())
-        });
-        chunks.collect::<Vec<_>>()
-    };
-    [named("order-preserving", kept), named("free", free)].concat()
-}
+/// What threads and memory are measured with.
+const LARGE: (usize, usize) = (25_000, 1000);
 
-/// Measures everything; writes `scaling.md` and its figures into a folder.
 pub fn run(Args { folder }: &Args) -> Result<()> {
-    let mut text = format!(
+    let mut page = Page(format!(
         "# How the time of a fit grows\nWritten by `cargo measure scaling`: seconds of one fit with a method's default \
          settings on generated logits, {} threads. \"–\" stands for what is expected to take longer than \
          {PATIENCE:.0} s. \"Last growth\" compares the last two sizes; \"passes\" are those over the data, for each \
@@ -86,122 +45,86 @@ pub fn run(Args { folder }: &Args) -> Result<()> {
          `diag` does, ends after a few passes unless it finds structure in the noise of few rows, and may take longer on \
          fewer rows.\n",
         rayon::current_num_threads()
-    );
-    for sweep in SWEEPS {
-        let (table, figure) = sweep.measure()?;
-        text += &format!(
-            "\n## {}\n![{}]({})\n\n{table}",
-            capital(sweep.name),
-            sweep.name,
-            sweep.file
-        );
-        std::fs::write(folder.join(sweep.file), figure.draw(Theme::LIGHT)?.as_str())?;
+    ));
+    for (name, sizes) in SWEEPS {
+        sweep(&mut page, name, sizes)?;
     }
-    text += &format!("\n## Threads\n{}", threads()?);
-    text += &format!("\n## Memory\n{}", memory()?);
+    threads(&mut page)?;
+    memory(&mut page)?;
     let path = folder.join("scaling.md");
-    std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
+    std::fs::write(&path, page.0).with_context(|| format!("writing {}", path.display()))
 }
 
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|c| c.to_ascii_uppercase());
-    first.into_iter().chain(letters).collect()
+/// The text, which is printed as it is made.
+struct Page(String);
+
+impl Page {
+    fn part(&mut self, name: &str, before: &str, heads: &[String]) {
+        self.0 += &format!("\n## {name}\n{before}\n");
+        self.row(heads);
+        self.row(&vec!["---".to_owned(); heads.len()]);
+    }
+
+    fn row(&mut self, cells: &[String]) {
+        let line = format!("| {} |\n", cells.join(" | "));
+        print!("{line}");
+        self.0 += &line;
+    }
 }
 
-impl Sweep {
-    fn measure(&self) -> Result<(String, LineFigure)> {
-        let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-        let sizes = self.sizes.map(|size| size.to_string()).to_vec();
-        let heading = [
-            vec!["method".to_owned()],
-            sizes,
-            ["last growth", "of passes", "passes"]
-                .map(str::to_owned)
-                .to_vec(),
-        ]
-        .concat();
-        let mut table = row(heading.clone()) + &row(vec!["---".to_owned(); heading.len()]);
-        println!("{}", heading.join("\t"));
-        let data = self.sizes.map(|size| match self.axis {
-            Axis::Rows => overconfident_data(size, 10, 1),
-            Axis::Classes => overconfident_data(2000, size, 1),
+/// Times every method that fits anything, and one projection.
+fn sweep(page: &mut Page, name: &str, sizes: [(usize, usize); 4]) -> Result<()> {
+    let by_classes = sizes[0].0 == sizes[1].0;
+    let shown = sizes.map(|(rows, classes)| if by_classes { classes } else { rows }.to_string());
+    let mut heads = vec!["method".to_owned()];
+    heads.extend(shown);
+    heads.extend(["last growth", "of passes", "passes"].map(str::to_owned));
+    page.part(name, "", &heads);
+    let data = sizes.map(|(rows, classes)| overconfident_data(rows, classes, 1));
+    let mut methods = Method::all();
+    methods.retain(|method| method.key() != "uncalibrated");
+    methods.push(Method::from(Svs::default()).keep_order());
+    for method in methods {
+        let times = times(&method, &data, by_classes)?;
+        let mut cells = vec![method.key().to_owned()];
+        cells.extend(times.iter().map(|(time, _)| seconds(*time)));
+        cells.resize(1 + sizes.len(), "–".to_owned());
+        cells.extend(match times[..] {
+            [.., (before, some), (last, more)] => {
+                [last / before, more as f64 / some as f64].map(|growth| format!("{growth:.1}×"))
+            }
+            _ => ["–", "–"].map(str::to_owned),
         });
-        let mut drawn = Vec::new();
-        for (name, methods) in panels() {
-            let mut series = Vec::new();
-            for (slot, method) in methods.iter().enumerate() {
-                let key = method.key();
-                let times = self.times(method, &data)?;
-                let shown = times
-                    .iter()
-                    .map(|t| t.map_or("–".to_owned(), |t| seconds(t.seconds)));
-                let known: Vec<Took> = times.iter().flatten().copied().collect();
-                let growth = match known[..] {
-                    [.., before, last] => vec![
-                        format!("{:.1}×", last.seconds / before.seconds),
-                        format!("{:.1}×", last.passes / before.passes),
-                    ],
-                    _ => vec!["–".to_owned(); 2],
-                };
-                let passes = known.iter().map(|took| took.passes.to_string());
-                let passes = vec![passes.collect::<Vec<_>>().join(", ")];
-                let cells = [vec![key.to_owned()], shown.collect(), growth, passes].concat();
-                println!("{}", cells.join("\t"));
-                table += &row(cells);
-                let points = self
-                    .sizes
-                    .iter()
-                    .zip(&known)
-                    .map(|(&size, took)| LinePoint {
-                        x: size as f64,
-                        y: took.seconds,
-                        low: took.seconds,
-                        high: took.seconds,
-                        repetitions: 1,
-                    });
-                series.push(LineSeries {
-                    name: key.to_owned(),
-                    slot: slot + 1,
-                    points: points.collect(),
-                });
-            }
-            drawn.push(LinePanel {
-                name: format!("{name}: seconds"),
-                series,
-            });
-        }
-        let ticks = self.sizes.map(|size| (size as f64, size.to_string()));
-        let figure = LineFigure {
-            title: format!("Seconds of a fit against {}", self.name),
-            x_name: self.name.to_owned(),
-            logarithmic: true,
-            logarithmic_y: true,
-            x_ticks: ticks.to_vec(),
-            panels: drawn,
-            note: format!("default settings, {} threads", rayon::current_num_threads()),
-        };
-        Ok((table, figure))
+        let passes: Vec<String> = times.iter().map(|(_, passes)| passes.to_string()).collect();
+        cells.push(passes.join(", "));
+        page.row(&cells);
     }
+    Ok(())
+}
 
-    /// What a fit of each size took, as far as patience goes.
-    fn times(&self, method: &Method, data: &[Dataset<'_>]) -> Result<Vec<Option<Took>>> {
-        let quadratic = self.axis == Axis::Classes && quadratic_in_classes(method)?;
+/// Seconds and passes over the data of a fit of each size, as far as patience goes: the median of three fits, or one that
+/// takes long.
+fn times(method: &Method, data: &[Dataset<'_>], by_classes: bool) -> Result<Vec<(f64, usize)>> {
+    let quadratic = by_classes && quadratic_in_classes(method)?;
+    let mut found = Vec::new();
+    for data in data {
         let mut times = Vec::new();
-        let mut expected = 0.0;
-        for data in data {
-            if expected > PATIENCE {
-                times.push(None);
-                continue;
-            }
-            let took = median(method, data)?;
-            // With few classes the rows cost more than the matrix does.
-            let steep = quadratic && data.classes() >= 100;
-            expected = took.seconds * if steep { 100.0 } else { 10.0 };
-            times.push(Some(took));
+        let mut passes = 0;
+        while times.len() < 3 && times.iter().sum::<f64>() < 1.0 {
+            let begin = Instant::now();
+            passes = method.fit(data)?.report.evaluations;
+            times.push(begin.elapsed().as_secs_f64());
         }
-        Ok(times)
+        times.sort_by(f64::total_cmp);
+        let median = times[times.len() / 2];
+        found.push((median, passes));
+        // With few classes the rows cost more than the matrix does.
+        let steep = quadratic && data.classes() >= 100;
+        if median * if steep { 100.0 } else { 10.0 } > PATIENCE {
+            break;
+        }
     }
+    Ok(found)
 }
 
 /// Whether a method's models hold a matrix of classes by classes: then one of twice the classes has four times the size.
@@ -213,138 +136,81 @@ fn quadratic_in_classes(method: &Method) -> Result<bool> {
     Ok(size(80)? > 3.0 * size(40)?)
 }
 
-/// What a fit took.
-#[derive(Clone, Copy)]
-struct Took {
-    seconds: f64,
-    /// Passes over the data; how many it takes is a matter of the data, what each takes is ours.
-    passes: f64,
-}
-
-/// The median of three fits, or one that took long.
-fn median(method: &Method, data: &Dataset<'_>) -> Result<Took> {
-    let mut times = Vec::new();
-    let mut passes = 0;
-    while times.len() < 3 && times.iter().sum::<f64>() < 1.0 {
-        let begin = Instant::now();
-        passes = method.fit(data)?.report.evaluations;
-        times.push(begin.elapsed().as_secs_f64());
-    }
-    times.sort_by(f64::total_cmp);
-    Ok(Took {
-        seconds: times[times.len() / 2],
-        passes: passes as f64,
-    })
-}
-
 fn seconds(value: f64) -> String {
-    if value >= 10.0 {
-        format!("{value:.0}")
-    } else if value >= 0.1 {
-        format!("{value:.2}")
-    } else {
-        format!("{value:.5}")
-    }
+    let decimals = match value {
+        10.0.. => 0,
+        0.1.. => 2,
+        _ => 5,
+    };
+    format!("{value:.decimals$}")
 }
 
-const LARGE: (usize, usize) = (25_000, 1000);
-
-/// What threads and memory are measured with; networks are trained for some epochs only.
+/// Some methods; networks are trained for some epochs only.
 fn large_methods(epochs: usize) -> [Method; 5] {
     let hidden = [150, 150];
     let adam = Adam::default().with_epochs(epochs);
+    let oi = Oi::default().with_hidden(hidden);
+    let op = Op::default().with_hidden(hidden);
     [
         Ts::default().into(),
         Diag::default().into(),
         Svs::default().into(),
-        Oi::default()
-            .with_hidden(&hidden)
-            .with_optimizer(adam.clone())
-            .into(),
-        Op::default()
-            .with_hidden(&hidden)
-            .with_optimizer(adam)
-            .into(),
+        oi.with_optimizer(adam.clone()).into(),
+        op.with_optimizer(adam).into(),
     ]
 }
 
 /// One thread against all of them.
-fn threads() -> Result<String> {
+fn threads(page: &mut Page) -> Result<()> {
     let data = overconfident_data(LARGE.0, LARGE.1, 1);
     let all = rayon::current_num_threads();
-    let mut text = format!(
-        "A fit of {} × {}, seconds (`oi` and `op`: hidden 150,150, 3 epochs).\n\n\
-         | method | 1 thread | {all} threads | ratio |\n|---|---|---|---|\n",
+    let before = format!(
+        "A fit of {} × {}, seconds (`oi` and `op`: hidden 150,150, 3 epochs).\n",
         LARGE.0, LARGE.1
     );
+    let many = format!("{all} threads");
+    let heads = ["method", "1 thread", &many, "ratio"].map(str::to_owned);
+    page.part("Threads", &before, &heads);
     let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
     for method in large_methods(3) {
+        let timed = || -> Result<f64> {
+            let begin = Instant::now();
+            method.fit(&data)?;
+            Ok(begin.elapsed().as_secs_f64())
+        };
         let mut ratios = Vec::new();
         // In turns, so that a busy moment of the machine hits both.
         for _ in 0..3 {
-            let one = alone.install(|| timed(&method, &data))?;
-            ratios.push((one, timed(&method, &data)?));
+            ratios.push((alone.install(timed)?, timed()?));
         }
         ratios.sort_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)));
         let (one, many) = ratios[1];
-        let line = format!(
-            "| {} | {} | {} | {:.2}× |\n",
-            method.key(),
-            seconds(one),
-            seconds(many),
-            one / many
-        );
-        print!("{line}");
-        text += &line;
+        let ratio = format!("{:.2}×", one / many);
+        page.row(&[method.key().to_owned(), seconds(one), seconds(many), ratio]);
     }
-    Ok(text)
-}
-
-fn timed(method: &Method, data: &Dataset<'_>) -> Result<f64> {
-    let begin = Instant::now();
-    method.fit(data)?;
-    Ok(begin.elapsed().as_secs_f64())
+    Ok(())
 }
 
 /// The peak memory of a fit, each in a process of its own.
-fn memory() -> Result<String> {
-    let input = (LARGE.0 * LARGE.1 * 4) as f64;
-    let mut text = format!(
-        "Peak memory of a process with a fit of {} × {}, the {:.0} MB of logits included.\n\n\
-         | method | MB | times the logits |\n|---|---|---|\n",
-        LARGE.0,
-        LARGE.1,
-        input / 1e6
+fn memory(page: &mut Page) -> Result<()> {
+    let input = (LARGE.0 * LARGE.1 * 4) as f64 / 1e6;
+    let before = format!(
+        "Peak memory of a process with a fit of {} × {}, the {input:.0} MB of logits included.\n",
+        LARGE.0, LARGE.1
     );
+    let heads = ["method", "MB", "times the logits"].map(str::to_owned);
+    page.part("Memory", &before, &heads);
     for method in large_methods(1) {
-        let cost = speed::in_own_process(&method, LARGE)?;
-        let line = format!(
-            "| {} | {:.0} | {:.1}× |\n",
-            cost.method,
-            cost.peak_bytes / 1e6,
-            cost.peak_bytes / input
-        );
-        print!("{line}");
-        text += &line;
+        let peak = speed::peak_in_own_process(&method, LARGE)?;
+        let times = format!("{:.1}×", peak / input);
+        page.row(&[method.key().to_owned(), format!("{peak:.0}"), times]);
     }
-    Ok(text)
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_method_is_in_one_panel() {
-        let panels = panels();
-        let shown = panels.iter().flat_map(|(_, methods)| methods);
-        let shown: Vec<&str> = shown.map(Method::key).collect();
-        for method in Method::all() {
-            let times = shown.iter().filter(|key| **key == method.key()).count();
-            assert_eq!(times, usize::from(method.key() != "uncalibrated"));
-        }
-        assert!(panels.iter().all(|(_, methods)| methods.len() <= PANEL));
-    }
 
     #[test]
     fn matrices_are_told_from_vectors() {

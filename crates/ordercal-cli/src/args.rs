@@ -1,7 +1,6 @@
 //! The command line.
 
 mod compare;
-mod curve;
 mod keys;
 mod monitor;
 mod plot;
@@ -11,23 +10,21 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use ordercal::ScoreKind;
 use ordercal::select::Effort;
 use ordercal_io::OutputType;
 
 use crate::help;
 
-pub use compare::CompareArgs;
-pub use curve::CurveArgs;
+pub use compare::{CompareArgs, ComparedArgs, CurveArgs};
 use keys::{method_keys, metric_keys};
 pub use monitor::MonitorArgs;
 pub use plot::{
-    BinnedArgs, CountedArgs, DrawArgs, FormArg, PlotArgs, PlotCommand, ReliabilityArgs,
-    SimplexArgs, TransformArgs,
+    BinnedArgs, CountedArgs, DrawArgs, PlotArgs, PlotCommand, SimplexArgs, TransformArgs,
 };
-pub use read::{LabelArgs, ReadArgs};
-use read::{input_path, output_path};
+pub use read::{LabelArgs, ReadArgs, SourceArgs};
+use read::{input_path, kind_parser, output_path};
 
 /// The version, with what this build can do beyond the least.
 #[cfg(feature = "parquet")]
@@ -52,7 +49,6 @@ pub struct Cli {
     /// The command.
     #[command(subcommand)]
     pub command: Command,
-    /// The options of every command.
     #[command(flatten)]
     pub common: Common,
 }
@@ -161,101 +157,39 @@ pub struct DataArgs {
     /// The labels that go with --logits
     #[arg(long, value_name = "FILE", requires = "logits", value_parser = input_path())]
     pub labels: Option<PathBuf>,
-    /// The kind of the scores, if their name in the file does not tell it [default: logits]
-    #[arg(long, value_name = "KIND", value_parser = kind_parser())]
-    pub kind: Option<ScoreKind>,
-    /// The names of the classes.
     #[command(flatten)]
-    pub classes: ClassArgs,
-    /// Its format and columns.
-    #[command(flatten)]
-    pub read: ReadArgs,
+    pub source: SourceArgs,
 }
 
-/// The names of the classes.
-#[derive(Debug, Clone, Default, Args)]
-pub struct ClassArgs {
-    /// The names of the classes in the order of the columns, as in cat,dog, or a file with one name per
-    /// line; for labels that are names [default: the names in the data]
-    #[arg(long, value_name = "NAMES|FILE", value_parser = ClassNames::parse)]
-    pub class_names: Option<ClassNames>,
+/// Parses one of some words, each with what it means and its value.
+fn choice<T: Clone + Send + Sync + 'static>(
+    choices: &'static [(&'static str, &'static str, T)],
+) -> impl TypedValueParser<Value = T> {
+    let words = choices.iter();
+    let words = words.map(|(word, meaning, _)| PossibleValue::new(*word).help(*meaning));
+    PossibleValuesParser::new(words).map(|chosen| {
+        let mut choices = choices.iter();
+        let found = choices.find(|(word, ..)| *word == chosen);
+        found.expect("the word is listed").2.clone()
+    })
 }
 
-impl ClassArgs {
-    /// The names, if any were given.
-    pub fn names(&self) -> Option<Vec<String>> {
-        self.class_names.as_ref().map(|names| names.0.clone())
-    }
-}
-
-/// Names of classes, as given on the command line.
-#[derive(Debug, Clone)]
-pub struct ClassNames(Vec<String>);
-
-impl ClassNames {
-    /// Reads names separated by commas, or a file with one per line.
-    fn parse(text: &str) -> Result<Self, String> {
-        let names: Vec<String> = if std::path::Path::new(text).is_file() {
-            let lines = std::fs::read_to_string(text).map_err(|e| format!("{text}: {e}"))?;
-            lines.lines().map(|line| line.trim().to_owned()).collect()
-        } else if text.contains(',') {
-            text.split(',').map(|name| name.trim().to_owned()).collect()
-        } else {
-            return Err("there is no such file, and names are separated by commas".to_owned());
-        };
-        match names.iter().position(String::is_empty) {
-            Some(place) => Err(format!("name {place}, counted from 0, is empty")),
-            None => Ok(Self(names)),
-        }
-    }
-}
-
-/// Parses a kind of scores by its key.
-fn kind_parser() -> impl TypedValueParser<Value = ScoreKind> {
-    let kinds = ScoreKind::ALL.map(|kind| PossibleValue::new(kind.key()).help(kind.to_string()));
-    PossibleValuesParser::new(kinds).map(|key| key.parse().expect("the key is listed"))
-}
-
-/// The float type of an output file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum DtypeArg {
-    /// 32-bit floats.
-    F32,
-    /// 64-bit floats.
-    F64,
-}
-
-impl From<DtypeArg> for OutputType {
-    fn from(dtype: DtypeArg) -> Self {
-        match dtype {
-            DtypeArg::F32 => Self::F32,
-            DtypeArg::F64 => Self::F64,
-        }
-    }
-}
+const DTYPES: &[(&str, &str, OutputType)] = &[
+    ("f32", "32-bit floats", OutputType::F32),
+    ("f64", "64-bit floats", OutputType::F64),
+];
 
 /// How hyperparameters are searched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum SearchEffort {
-    /// Not at all: the given ones are used.
-    None,
-    /// Successive halving over the paper's grid.
-    Quick,
-    /// The paper's whole grid.
-    Paper,
-}
+const EFFORTS: &[(&str, &str, Effort)] = &[
+    ("none", "Not at all: the given ones are used", Effort::None),
+    (
+        "quick",
+        "Successive halving over the paper's grid",
+        Effort::Quick,
+    ),
+    ("paper", "The paper's whole grid", Effort::Paper),
+];
 
-impl From<SearchEffort> for Effort {
-    fn from(effort: SearchEffort) -> Self {
-        match effort {
-            SearchEffort::None => Self::None,
-            SearchEffort::Quick => Self::Quick,
-            SearchEffort::Paper => Self::Paper,
-        }
-    }
-}
-
-/// `demo`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  ordercal demo --out demo-out")]
 pub struct DemoArgs {
@@ -264,14 +198,11 @@ pub struct DemoArgs {
     pub out: Option<PathBuf>,
 }
 
-/// `fit`.
 #[derive(Debug, Args)]
 #[command(after_help = help::fit())]
 pub struct FitArgs {
-    /// The calibration data.
     #[command(flatten)]
     pub data: DataArgs,
-    /// What labels are.
     #[command(flatten)]
     pub labels: LabelArgs,
     /// The method's key [default: that of --config, or auto]
@@ -303,8 +234,8 @@ pub struct FitArgs {
     #[arg(long, value_name = "COLUMN")]
     pub groups: Option<String>,
     /// Choose hyperparameters by cross-validated NLL
-    #[arg(long, value_name = "EFFORT", default_value = "none")]
-    pub search: SearchEffort,
+    #[arg(long, value_name = "EFFORT", value_parser = choice(EFFORTS), default_value = "none")]
+    pub search: Effort,
     /// Hyperparameters as a TOML file
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -323,7 +254,6 @@ pub struct FitArgs {
     pub output: PathBuf,
 }
 
-/// `apply`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Rows are read, calibrated and written in chunks: memory does not grow with the file.\n\
@@ -337,7 +267,6 @@ pub struct ApplyArgs {
     /// The fitted model
     #[arg(value_parser = input_path())]
     pub model: PathBuf,
-    /// The scores.
     #[command(flatten)]
     pub data: DataArgs,
     /// Where the calibrated scores go.
@@ -350,18 +279,15 @@ pub struct ApplyArgs {
     #[arg(long = "as", value_name = "KIND", value_parser = kind_parser(), default_value = "probs")]
     pub output_kind: ScoreKind,
     /// The float type to write
-    #[arg(long, value_name = "TYPE", default_value = "f32")]
-    pub dtype: DtypeArg,
+    #[arg(long, value_name = "TYPE", value_parser = choice(DTYPES), default_value = "f32")]
+    pub dtype: OutputType,
 }
 
-/// `evaluate`.
 #[derive(Debug, Args)]
 #[command(after_help = help::evaluate())]
 pub struct EvaluateArgs {
-    /// The test data.
     #[command(flatten)]
     pub data: DataArgs,
-    /// What labels are.
     #[command(flatten)]
     pub labels: LabelArgs,
     /// A fitted model to evaluate; may be repeated
@@ -394,7 +320,6 @@ pub struct EvaluateArgs {
     pub state_out: Option<PathBuf>,
 }
 
-/// `merge`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  ordercal evaluate part1.npz --state-out part1.state\n  \
@@ -410,11 +335,9 @@ pub struct MergeArgs {
     pub state_out: Option<PathBuf>,
 }
 
-/// `export`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The graph takes `scores` (N x K, 32-bit floats) and gives `probabilities` and `logits`. It is \
-                        run on\nsample rows and compared with the model before it is written.\n\n\
+    after_help = "The graph takes `scores` (N x K, 32-bit floats) and gives `probabilities` and `logits`.\n\n\
                         Example:\n  ordercal export m.safetensors -o m.onnx\n  ordercal export groups.safetensors#DE -o de.onnx"
 )]
 pub struct ExportArgs {
@@ -432,7 +355,6 @@ pub struct ExportArgs {
     pub input_type: String,
 }
 
-/// `inspect`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  ordercal inspect m.safetensors\n  ordercal inspect scores.npz#calib"
@@ -441,13 +363,6 @@ pub struct InspectArgs {
     /// A model, or data as FILE or FILE#SPLIT
     #[arg(value_name = "MODEL|DATA")]
     pub target: OsString,
-    /// The format and columns of data.
     #[command(flatten)]
-    pub read: ReadArgs,
-    /// The kind of the scores, if their name in the file does not tell it [default: logits]
-    #[arg(long, value_name = "KIND", value_parser = kind_parser())]
-    pub kind: Option<ScoreKind>,
-    /// The names of the classes.
-    #[command(flatten)]
-    pub classes: ClassArgs,
+    pub source: SourceArgs,
 }

@@ -72,7 +72,7 @@ pub fn method(args: &FitArgs, common: &Common) -> Result<Method> {
 /// The search for hyperparameters.
 pub fn search(args: &FitArgs, common: &Common) -> Search {
     let mut search = Search::default()
-        .with_effort(args.search.into())
+        .with_effort(args.search)
         .with_stratified(args.stratified);
     search.folds = args.folds;
     match common.seed {

@@ -10,7 +10,6 @@ use ordercal_io::nearest;
 /// A condition under which a run counts as failed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FailIf {
-    /// The metric.
     pub metric: Metric,
     above: bool,
     inclusive: bool,

@@ -7,7 +7,6 @@ use ordercal::metrics::Metric;
 use ordercal_io::{readable_endings, writable_endings};
 use serde_json::Value;
 
-/// The widest line of a list.
 const WIDTH: usize = 78;
 
 pub fn data() -> String {
@@ -52,7 +51,7 @@ pub fn evaluate() -> String {
          metrics that sort rows are then given with a bound on their error.\n\n\
          Examples:\n  ordercal evaluate scores.npz#test --model m.safetensors --bootstrap 1000\n  \
          ordercal evaluate probs.csv --kind probs --metrics ece,nll --fail-if 'ece>0.02'",
-        list(Metric::ALL.iter().map(|m| m.key().to_owned()))
+        list(Metric::ALL.iter())
     )
 }
 
@@ -63,24 +62,32 @@ pub fn hidden() -> String {
     )
 }
 
-pub fn compared_methods() -> String {
+pub fn compare() -> String {
     format!(
-        "Methods, separated by commas [default: {}]",
-        METHODS.join(",")
+        "Methods are fitted on the split `calib` of each bundle and measured on its split `test`. uncalibrated\n\
+         is always included. With --out, each result is stored as soon as it is computed; --resume continues an\n\
+         interrupted run. DIR gets report.html, results.json, results.csv, tables.md, tables.tex, figures,\n\
+         models, and timings.json, the only file that differs from run to run.\n\n\
+         Default methods:\n{}\nDefault metrics:\n{}\n\n\
+         Examples:\n  ordercal compare a.npz b.npz --out results\n  \
+         ordercal compare a.npz --methods ts,oi,sms --metrics nll,ece --bootstrap 0",
+        list(METHODS.iter()),
+        list(METRICS.iter())
     )
 }
 
-pub fn compared_metrics() -> String {
-    let keys = METRICS.map(Metric::key);
-    format!("Metrics, separated by commas [default: {}]", keys.join(","))
-}
-
-pub fn curve_methods() -> String {
-    let of = |axis: CurveAxis| format!("for {axis} {}", axis.default_methods().join(","));
-    let defaults = CurveAxis::ALL.map(of);
+pub fn curve() -> String {
+    let of = |axis: CurveAxis| list(axis.default_methods().iter());
     format!(
-        "Methods, separated by commas [default: {}]",
-        defaults.join("; ")
+        "Methods are fitted on the split `calib` of the bundle, or on a part of it, and measured on its split\n\
+         `test`. calib-size goes from 10% to 100% of the rows, once per seed; odir-lambda from 1e-4 to 1e8.\n\
+         DIR gets curve.json, curve.csv, curve.svg and curve.png.\n\n\
+         Default methods of calib-size:\n{}\nDefault methods of odir-lambda:\n{}\nDefault metrics:\n{}\n\n\
+         Examples:\n  ordercal curve a.npz --over calib-size --methods ts,oi,dir-odir --out results\n  \
+         ordercal curve a.npz --over odir-lambda --metrics nll,ece --json",
+        of(CurveAxis::CalibSize),
+        of(CurveAxis::OdirLambda),
+        list(crate::commands::curve::METRICS.iter())
     )
 }
 
@@ -95,9 +102,9 @@ fn methods_with(setting: &str) -> Vec<String> {
 }
 
 /// Words in indented lines.
-fn list(words: impl Iterator<Item = String>) -> String {
+fn list(words: impl Iterator<Item = impl ToString>) -> String {
     let mut lines = vec![String::from(" ")];
-    for word in words {
+    for word in words.map(|word| word.to_string()) {
         let line = lines.last_mut().expect("there is a line");
         if line.len() + 1 + word.len() > WIDTH {
             lines.push(format!("  {word}"));

@@ -28,11 +28,7 @@ pub struct DataInput {
 impl DataInput {
     /// Checks the arguments. Of a bundle without a named split, `preferred` is used.
     pub fn resolve(args: &DataArgs, preferred: &str) -> Result<Self> {
-        let options = args
-            .read
-            .options()
-            .with_kind(args.kind)
-            .with_class_names(args.classes.names());
+        let options = args.source.options();
         let split = |data: DataRef| with_split(data, preferred, &options);
         let files = match (&args.data, &args.logits, &args.labels) {
             // clap accepts this, because DATA conflicts with the --logits that --labels requires.
@@ -68,7 +64,7 @@ impl DataInput {
     #[must_use]
     pub fn with_labels(mut self, args: &LabelArgs) -> Self {
         let columns = self.options.columns.clone();
-        self.options.columns = columns.with_soft_labels(&args.soft_labels);
+        self.options.columns = columns.with_soft_labels(args.soft_labels.as_slice());
         self.options = (self.options).with_ignored_label(args.ignore_label.clone());
         self
     }
@@ -89,10 +85,7 @@ impl DataInput {
 
     /// The file with the scores.
     pub fn path(&self) -> &Path {
-        match &self.files {
-            InputFiles::Single(data) => data.path(),
-            InputFiles::Pair(scores, _) => scores,
-        }
+        self.paths()[0]
     }
 
     /// Reads all scores and labels.
@@ -102,15 +95,11 @@ impl DataInput {
 
     /// Opens the data to be read in chunks.
     pub fn open(&self, labels: LabelNeed) -> Result<RowReader> {
-        let options = self.options(labels);
+        let options = self.options.clone().with_labels(labels);
         Ok(match &self.files {
             InputFiles::Single(data) => RowReader::open(data, options)?,
             InputFiles::Pair(scores, labels) => RowReader::open_pair(scores, labels, options)?,
         })
-    }
-
-    fn options(&self, labels: LabelNeed) -> ReadOptions {
-        self.options.clone().with_labels(labels)
     }
 }
 

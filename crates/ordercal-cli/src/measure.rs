@@ -10,20 +10,15 @@ use ordercal::{Dataset, Model, ScoreKind};
 use serde_json::{Map, Value, json};
 
 use crate::models::{Applied, Columns};
-use crate::printer;
+use crate::printer::{self, MOST_GROUPS};
 use crate::verdict::Gap;
-
-/// The most groups of a table on the terminal; `--json` has all of them.
-pub const MOST_GROUPS: usize = 20;
 
 /// The metrics of one set of probabilities.
 #[derive(Debug, Clone)]
 pub struct Evaluation {
     /// `uncalibrated`, or the model's name.
     pub name: String,
-    /// N.
     pub rows: usize,
-    /// The metrics.
     pub values: BTreeMap<Metric, f64>,
     /// Error bounds of the metrics that are not exact.
     pub bounds: BTreeMap<Metric, f64>,
@@ -97,9 +92,7 @@ pub fn evaluate_in_memory(
 /// The evaluations of some rows: the scores themselves, and each of the models.
 #[derive(Debug, Clone)]
 pub struct Part {
-    /// N.
     pub rows: usize,
-    /// The evaluations.
     pub evaluations: Vec<Evaluation>,
 }
 

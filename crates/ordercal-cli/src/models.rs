@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use ordercal::diagnose::{Warning, check_kind};
+use ordercal::diagnose::{RowChecks, Warning, check_kind};
 use ordercal::grouped::{GroupKey, GroupedModel, RowGroups};
 use ordercal::ndarray::Array2;
 use ordercal::{Model, Real, ScoreKind, Scores};
-use ordercal_io::{DataRef, IdValues, RowReader, SavedGroups, SavedModel};
+use ordercal_io::{DataRef, IdValues, LabelNeed, RowReader, SavedGroups, SavedModel};
 
-use crate::input::at;
+use crate::input::{DataInput, at, ignored};
 
 /// The name of the model of all rows among the models of groups.
 const ALL: &str = "all";
@@ -180,34 +180,59 @@ pub fn columns_of<'a>(lists: impl IntoIterator<Item = &'a [String]>) -> Vec<Stri
     names
 }
 
+/// A model with its name and the file it was read from.
+pub struct NamedModel {
+    pub name: String,
+    pub path: PathBuf,
+    pub model: AnyModel,
+}
+
 /// Loads models and names them by their files, or by their paths where file names repeat.
-pub fn load_models(paths: &[PathBuf]) -> Result<Vec<(String, AnyModel)>> {
+pub fn load_models(paths: &[PathBuf]) -> Result<Vec<NamedModel>> {
     let stem = |path: &PathBuf| {
         let file = DataRef::parse(path);
         let stem = file.path().file_stem().unwrap_or(path.as_os_str());
         let group = file.split().map(|group| format!("#{group}"));
         stem.to_string_lossy().into_owned() + &group.unwrap_or_default()
     };
-    let mut count: BTreeMap<String, usize> = BTreeMap::new();
-    for path in paths {
-        *count.entry(stem(path)).or_default() += 1;
-    }
-    let named = paths.iter().map(|path| {
-        let name = match stem(path) {
-            name if count[&name] > 1 => path.display().to_string(),
-            name => name,
-        };
-        Ok((name, AnyModel::load(path)?))
+    let stems: Vec<String> = paths.iter().map(stem).collect();
+    let named = paths.iter().zip(&stems).map(|(path, stem)| {
+        let unique = stems.iter().filter(|other| *other == stem).count() == 1;
+        Ok(NamedModel {
+            name: match unique {
+                true => stem.clone(),
+                false => path.display().to_string(),
+            },
+            path: path.clone(),
+            model: AnyModel::load(path)?,
+        })
     });
     named.collect()
 }
 
 /// The same where each is one model for all rows.
 pub fn load_single_models(paths: &[PathBuf]) -> Result<Vec<(String, SavedModel)>> {
-    let models = load_models(paths)?.into_iter().zip(paths);
+    let models = load_models(paths)?.into_iter();
     models
-        .map(|((name, model), path)| Ok((name, model.one(path)?)))
+        .map(|named| Ok((named.name, named.model.one(&named.path)?)))
         .collect()
+}
+
+/// Opens labelled rows, whose columns are matched to the models' classes. Returns with them what is to see the rows, and
+/// warnings about the files.
+pub fn open_labelled(
+    input: &DataInput,
+    models: &[NamedModel],
+) -> Result<(RowReader, RowChecks, Vec<Warning>)> {
+    let pooled = || models.iter().map(|named| named.model.pooled());
+    let paths = models.iter().map(|named| named.path.as_path());
+    let mut reader = input.open(LabelNeed::Required)?;
+    match_classes(&mut reader, paths.zip(pooled()))?;
+    let fitted_on = pooled().filter_map(|saved| saved.data).collect();
+    let checks = RowChecks::new(reader.classes()).of_models_fitted_on(fitted_on);
+    let mut warnings = check_kinds(&reader, pooled());
+    warnings.extend(ignored(reader.ignored()));
+    Ok((reader, checks, warnings))
 }
 
 /// Loads one model for all rows.

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use ordercal_io::{DataRef, Format};
+use ordercal_io::{DataRef, Format, write_atomically};
+use ordercal_report::{Svg, to_png};
 
 /// Refuses an output that would replace one of the inputs.
 pub fn check_distinct<'a>(output: &Path, inputs: impl IntoIterator<Item = &'a Path>) -> Result<()> {
@@ -39,6 +40,28 @@ pub fn check_ending(output: &Path, what: &str, ending: &str) -> Result<()> {
             output.display(),
             right.display()
         );
+    }
+    Ok(())
+}
+
+/// Whether a figure is written as pixels.
+pub fn is_png(output: &Path) -> Result<bool> {
+    let ending = output.extension().unwrap_or_default();
+    match ending.to_ascii_lowercase().to_str() {
+        Some("png") => Ok(true),
+        Some("svg") => Ok(false),
+        _ => bail!(
+            "{}: a figure is written as .svg or .png: use one of these endings",
+            output.display()
+        ),
+    }
+}
+
+/// Writes a figure; pixels per unit of the drawing are for a .png.
+pub fn write_figure(output: &Path, svg: &Svg, scale: Option<f64>) -> Result<()> {
+    match is_png(output)? {
+        true => write_atomically(output, &to_png(svg, scale.unwrap_or(2.0))?)?,
+        false => write_atomically(output, svg.as_str().as_bytes())?,
     }
     Ok(())
 }

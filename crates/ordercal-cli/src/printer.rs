@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -10,6 +11,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, TableComponent, pres
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use ordercal::diagnose::Warning;
 use ordercal::words::printable;
+use ordercal::{Progress, Watch};
 use ordercal_io::STDOUT;
 use ordercal_report::wrap;
 use serde_json::Value;
@@ -19,6 +21,9 @@ use crate::input::at;
 
 /// The widest line of a table.
 const WIDTH: u16 = 80;
+
+/// The most groups of a table; `--json` has all of them.
+pub const MOST_GROUPS: usize = 20;
 
 /// Prints the results of a command.
 #[derive(Debug, Clone, Copy)]
@@ -85,7 +90,7 @@ impl Printer {
 
     /// Prints a remark, with long lines wrapped; `--quiet` and `--json` suppress it.
     pub fn remark(self, line: impl Display) {
-        if !self.json && !self.quiet {
+        if self.remarks() {
             self.line(wrap(&line.to_string(), 3));
         }
     }
@@ -97,10 +102,36 @@ impl Printer {
         }
     }
 
+    /// Says how many of the groups a table leaves out.
+    pub fn left_out(self, groups: usize) {
+        if groups > MOST_GROUPS {
+            let more = groups - MOST_GROUPS;
+            self.remark(format_args!("and {more} more groups; --json lists all"));
+        }
+    }
+
+    /// Whether remarks are printed.
+    pub fn remarks(self) -> bool {
+        !self.json && !self.quiet
+    }
+
+    /// Does work behind a progress bar.
+    pub fn watched<T>(self, what: impl Into<String>, work: impl FnOnce(&dyn Watch) -> T) -> T {
+        let bar = self.progress(0, what);
+        let done = work(&|progress: &Progress| {
+            bar.set_length(progress.of as u64);
+            bar.set_position(progress.iteration as u64);
+            bar.set_message(format!("loss {:.4}", progress.loss));
+            ControlFlow::Continue(())
+        });
+        bar.finish_and_clear();
+        done
+    }
+
     /// A progress bar on stderr; hidden unless stderr is a terminal, and by `--quiet` and `--json`.
     pub fn progress(self, of: u64, what: impl Into<String>) -> ProgressBar {
         let bar = ProgressBar::new(of);
-        if self.json || self.quiet {
+        if !self.remarks() {
             bar.set_draw_target(ProgressDrawTarget::hidden());
         }
         let style =
@@ -176,7 +207,11 @@ fn say(mut to: impl Write, line: impl Display) {
 }
 
 /// A table whose first column holds names and whose others hold numbers.
-pub fn table(header: Vec<String>, rows: Vec<Vec<String>>) -> String {
+pub fn table(
+    header: impl IntoIterator<Item = impl Into<String>>,
+    rows: Vec<Vec<String>>,
+) -> String {
+    let header: Vec<String> = header.into_iter().map(Into::into).collect();
     let mut table = Table::new();
     table
         .load_preset(presets::UTF8_HORIZONTAL_ONLY)

@@ -70,9 +70,9 @@ pub fn evaluate_stream(
     } else {
         empty
     };
-    let empty = || Accumulators::new(models, &new);
+    let empty = || Sums::new(models, &new);
     let mut all = empty();
-    let mut groups: BTreeMap<GroupKey, Accumulators<'_>> = BTreeMap::new();
+    let mut groups: BTreeMap<GroupKey, Sums<'_>> = BTreeMap::new();
     let names: Vec<String> = reader.ids().iter().map(|(name, _)| name.clone()).collect();
     for chunk in reader {
         let chunk = chunk?;
@@ -116,20 +116,20 @@ pub fn evaluate_stream(
     })
 }
 
-/// The metrics of the scores and of the models on the rows read so far.
-struct Accumulators<'a> {
+/// The sums over the rows read so far.
+struct Sums<'a> {
+    models: &'a [(String, Applied<'a>)],
     rows: usize,
-    each: Vec<Accumulator<'a>>,
+    /// The state of the scores and of each of the models, with the number of changed predictions.
+    each: Vec<(MetricState, usize)>,
 }
 
-impl<'a> Accumulators<'a> {
+impl<'a> Sums<'a> {
     fn new(models: &'a [(String, Applied<'a>)], empty: &MetricState) -> Self {
-        let scores = Accumulator::new("uncalibrated", None, empty);
-        let models = models.iter();
-        let models = models.map(|(name, model)| Accumulator::new(name, Some(*model), empty));
         Self {
+            models,
             rows: 0,
-            each: std::iter::once(scores).chain(models).collect(),
+            each: vec![(empty.clone(), 0); 1 + models.len()],
         }
     }
 
@@ -141,80 +141,43 @@ impl<'a> Accumulators<'a> {
         mut also: Option<&mut MetricState>,
     ) -> ordercal::Result<()> {
         self.rows += data.rows();
-        let last = self.each.len() - 1;
-        for (place, accumulator) in self.each.iter_mut().enumerate() {
-            let also = also.as_deref_mut().filter(|_| place == last);
-            accumulator.add(data, columns, also)?;
+        for (place, (state, total)) in self.each.iter_mut().enumerate() {
+            let model = place.checked_sub(1).map(|place| self.models[place].1);
+            let also = also.as_deref_mut();
+            let also = also.filter(|_| place == self.models.len());
+            with_predictions(data, columns, model, |batch, changed| {
+                *total += changed;
+                state.update(batch)?;
+                also.map_or(Ok(()), |state| state.update(batch))
+            })?;
         }
         Ok(())
     }
 
     fn finish(self, measures: &Measures) -> Result<Part> {
-        let evaluations = self.each.into_iter();
-        let evaluations = evaluations.map(|each| each.finish(measures, self.rows));
+        let names = self.models.iter().map(|(name, _)| name.as_str());
+        let names = std::iter::once("uncalibrated").chain(names);
+        let evaluate = |(name, (state, changed)): (&str, (MetricState, usize))| {
+            let found = state.finalize()?;
+            // What needs all rows in memory is left out.
+            let asked = || found.iter().filter(|(m, _)| measures.metrics.contains(m));
+            let bounded = asked().filter(|(_, estimate)| estimate.error_bound > 0.0);
+            Ok(Evaluation {
+                name: name.to_owned(),
+                rows: self.rows,
+                values: asked().map(|(m, e)| (*m, e.value)).collect(),
+                bounds: bounded.map(|(m, e)| (*m, e.error_bound)).collect(),
+                intervals: BTreeMap::new(),
+                changed: changed as u64,
+                gap: Gap {
+                    ece: found[&Metric::Ece].value,
+                    excess: state.mean_confidence()? - found[&Metric::Accuracy].value,
+                },
+            })
+        };
         Ok(Part {
             rows: self.rows,
-            evaluations: evaluations.collect::<Result<_>>()?,
-        })
-    }
-}
-
-/// The metrics of the scores, or of one model, on the rows read so far.
-struct Accumulator<'a> {
-    name: String,
-    model: Option<Applied<'a>>,
-    state: MetricState,
-    changed: usize,
-}
-
-impl<'a> Accumulator<'a> {
-    fn new(name: &str, model: Option<Applied<'a>>, state: &MetricState) -> Self {
-        Self {
-            name: name.to_owned(),
-            model,
-            state: state.clone(),
-            changed: 0,
-        }
-    }
-
-    fn add(
-        &mut self,
-        data: &Dataset<'_>,
-        columns: Columns<'_>,
-        also: Option<&mut MetricState>,
-    ) -> ordercal::Result<()> {
-        with_predictions(data, columns, self.model, |batch, changed| {
-            self.changed += changed;
-            self.state.update(batch)?;
-            also.map_or(Ok(()), |state| state.update(batch))
-        })
-    }
-
-    fn finish(self, measures: &Measures, rows: usize) -> Result<Evaluation> {
-        let found = self.state.finalize()?;
-        let (mut values, mut bounds) = (BTreeMap::new(), BTreeMap::new());
-        for &metric in &measures.metrics {
-            // One that needs all rows in memory is left out.
-            let Some(estimate) = found.get(&metric) else {
-                continue;
-            };
-            values.insert(metric, estimate.value);
-            if estimate.error_bound > 0.0 {
-                bounds.insert(metric, estimate.error_bound);
-            }
-        }
-        let gap = Gap {
-            ece: found[&Metric::Ece].value,
-            excess: self.state.mean_confidence()? - found[&Metric::Accuracy].value,
-        };
-        Ok(Evaluation {
-            name: self.name,
-            rows,
-            values,
-            bounds,
-            intervals: BTreeMap::new(),
-            changed: self.changed as u64,
-            gap,
+            evaluations: names.zip(self.each).map(evaluate).collect::<Result<_>>()?,
         })
     }
 }
@@ -296,7 +259,7 @@ mod tests {
         std::fs::write(&path, text).unwrap();
         let by = ["country".to_owned()];
         let mut options = ReadOptions::default().with_labels(LabelNeed::Required);
-        options.columns = options.columns.with_ids(&by);
+        options.columns = options.columns.with_ids(by.as_slice());
         let loaded = LoadedData::read(&DataRef::new(&path), options.clone()).unwrap();
         let data = loaded.dataset().unwrap();
         let mut measures = all_metrics();

@@ -39,19 +39,18 @@ impl Entry {
 
     /// The type, or an error if it is not read.
     pub(crate) fn dtype_or_error(&self, path: &Path) -> Result<ElementType> {
-        let path = || path.to_path_buf();
         match &self.dtype {
             Ok(dtype) => Ok(*dtype),
             Err(UnreadableType::Object) => Err(Error::ObjectArray {
-                path: path(),
+                path: path.to_path_buf(),
                 array: self.name.clone(),
             }),
-            Err(UnreadableType::Other(found)) => Err(Error::WrongDtype {
-                path: path(),
-                array: self.name.clone(),
-                found: found.clone(),
-                expected: "only floats, integers, booleans and text are read",
-            }),
+            Err(UnreadableType::Other(found)) => Err(Error::wrong_type(
+                path,
+                &self.name,
+                found,
+                "only floats, integers, booleans and text are read",
+            )),
         }
     }
 
@@ -78,6 +77,11 @@ pub(crate) trait Archive {
     fn class_names(&self) -> Option<Vec<String>> {
         None
     }
+}
+
+/// The names, types and shapes of arrays, for messages.
+pub(crate) fn describe(entries: &[Entry]) -> String {
+    list(entries.iter().map(Entry::describe))
 }
 
 /// Names separated by commas, for messages; at most a dozen.

@@ -178,7 +178,7 @@ impl Values {
     }
 
     /// Appends the values of `other`, which is of the same type.
-    fn append(&mut self, other: Self) {
+    pub(crate) fn append(&mut self, other: Self) {
         match (self, other) {
             (Self::F16(a), Self::F16(b)) => a.extend(b),
             (Self::Bf16(a), Self::Bf16(b)) => a.extend(b),

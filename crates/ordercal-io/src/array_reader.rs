@@ -4,7 +4,9 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use crate::archive::{Archive, Entry, UnreadableType};
 use crate::array::{AnyArray, ElementType, Values};
+use crate::data_ref;
 use crate::error::{Error, Result};
 use crate::spool;
 use crate::whole_array::{self, WholeArray};
@@ -48,14 +50,74 @@ impl Layout {
     ) -> Result<()> {
         match self.bytes() {
             Some(needed) if needed as u64 <= available => Ok(()),
-            needed => Err(Error::Truncated {
-                path: path.to_path_buf(),
-                what: format!("`{name}`"),
+            needed => Err(Error::truncated(
+                path,
+                format!("`{name}`"),
                 offset,
-                needed: needed.map_or(u128::from(u64::MAX), |n| n as u128),
+                needed.map_or(u128::from(u64::MAX), |n| n as u128),
                 available,
-            }),
+            )),
         }
+    }
+}
+
+/// A file in which the bytes of arrays lie one after the other.
+pub(crate) struct FlatFile {
+    path: PathBuf,
+    size: u64,
+    entries: Vec<Entry>,
+    /// The layout of each array, unless its type is not read, and where it begins.
+    arrays: Vec<(Option<Layout>, u64)>,
+    pub(crate) class_names: Option<Vec<String>>,
+}
+
+impl FlatFile {
+    pub(crate) fn new(path: &Path, size: u64) -> Self {
+        Self {
+            path: path.to_path_buf(),
+            size,
+            entries: Vec::new(),
+            arrays: Vec::new(),
+            class_names: None,
+        }
+    }
+
+    /// Adds an array, which must lie in the file.
+    pub(crate) fn add(
+        &mut self,
+        name: &str,
+        layout: Result<Layout, UnreadableType>,
+        shape: Vec<usize>,
+        start: u64,
+    ) -> Result<()> {
+        let dtype = layout.as_ref().map(|l| l.dtype).map_err(Clone::clone);
+        let entry = Entry::new(name, dtype, shape);
+        if let Ok(layout) = &layout {
+            let available = self.size.saturating_sub(start);
+            layout.check_fits(&self.path, &entry.name, start, available)?;
+        }
+        self.entries.push(entry);
+        self.arrays.push((layout.ok(), start));
+        Ok(())
+    }
+}
+
+impl Archive for FlatFile {
+    fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    fn reader(&self, index: usize) -> Result<ArrayReader> {
+        let entry = &self.entries[index];
+        entry.dtype_or_error(&self.path)?;
+        let (layout, start) = &self.arrays[index];
+        let layout = layout.clone().expect("an entry with a type has a layout");
+        let (file, _) = data_ref::open(&self.path)?;
+        ArrayReader::file(&self.path, &entry.name, layout, file, *start)
+    }
+
+    fn class_names(&self) -> Option<Vec<String>> {
+        self.class_names.clone()
     }
 }
 
@@ -115,19 +177,17 @@ impl ArrayReader {
         mut file: File,
         start: u64,
     ) -> Result<Self> {
-        let bytes = if layout.fortran && layout.shape.len() == 2 {
-            ArrayBytes::Columns { file, start }
-        } else {
-            file.seek(SeekFrom::Start(start))
-                .map_err(|e| Error::io(path, "read", e))?;
-            let whole = WholeArray {
-                start,
-                checksum: None,
-            };
-            let reader = Self::stream(path, name, layout, Box::new(file), true)?;
-            return Ok(reader.with_whole(whole));
-        };
-        Ok(Self::new(path, name, layout, bytes))
+        if layout.fortran && layout.shape.len() == 2 {
+            let bytes = ArrayBytes::Columns { file, start };
+            return Ok(Self::new(path, name, layout, bytes));
+        }
+        file.seek(SeekFrom::Start(start))
+            .map_err(|e| Error::io(path, "read", e))?;
+        let reader = Self::stream(path, name, layout, Box::new(file), true)?;
+        Ok(reader.with_whole(WholeArray {
+            start,
+            checksum: None,
+        }))
     }
 
     /// An array whose bytes come from `reader`. One in column-major order is read at once.
@@ -286,25 +346,16 @@ impl ArrayReader {
 
 /// Tells apart data that ends early, damaged data, and errors of the operating system.
 fn stream_error(path: &Path, name: &str, offset: u64, needed: usize, error: io::Error) -> Error {
-    let path = path.to_path_buf();
     match error.kind() {
-        io::ErrorKind::UnexpectedEof => Error::Truncated {
-            path,
-            what: format!("`{name}`"),
-            offset,
-            needed: needed as u128,
-            available: 0,
-        },
+        io::ErrorKind::UnexpectedEof => {
+            Error::truncated(path, format!("`{name}`"), offset, needed as u128, 0)
+        }
         io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => Error::Malformed {
-            path,
+            path: path.to_path_buf(),
             what: format!("`{name}`"),
             offset,
             problem: "the compressed data is damaged (its checksum or coding is wrong)",
         },
-        _ => Error::Io {
-            path,
-            action: "read",
-            source: error,
-        },
+        _ => Error::io(path, "read", error),
     }
 }

@@ -152,13 +152,13 @@ impl Checker<'_> {
         {
             return Ok(offset);
         }
-        Err(Error::Truncated {
-            path: self.path.to_path_buf(),
-            what: what.to_owned(),
+        Err(Error::truncated(
+            self.path,
+            what,
             offset,
-            needed: u128::from(length),
-            available: self.size.saturating_sub(offset),
-        })
+            u128::from(length),
+            self.size.saturating_sub(offset),
+        ))
     }
 
     fn damaged(&self, message: &str) -> Error {

@@ -9,11 +9,15 @@ use arrow_array::types::{
     UInt64Type,
 };
 use arrow_array::{Array, ArrayRef};
-use arrow_schema::DataType;
+use arrow_schema::{DataType, Schema};
 
 use crate::array::{AnyArray, ElementType, Values};
+use crate::columns::{self, Header, TableColumns};
+use crate::data_ref::DataRef;
 use crate::error::{Error, Result, clean};
 use crate::labels::to_f64;
+use crate::reader::ReadOptions;
+use crate::row_source::Wanted;
 
 /// Whether a column holds lists.
 pub(crate) fn is_list(dtype: &DataType) -> bool {
@@ -21,6 +25,27 @@ pub(crate) fn is_list(dtype: &DataType) -> bool {
         dtype,
         DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..)
     )
+}
+
+/// The names of a table's columns.
+pub(crate) fn column_names(schema: &Schema) -> Vec<String> {
+    let fields = schema.fields().iter();
+    fields.map(|field| clean(field.name())).collect()
+}
+
+/// Finds the columns of a table.
+pub(crate) fn find_columns(
+    data: &DataRef,
+    options: &ReadOptions,
+    wanted: Wanted,
+    schema: &Schema,
+) -> Result<TableColumns> {
+    let header = Header {
+        names: &column_names(schema),
+        named: true,
+        is_list: &|column| is_list(schema.field(column).data_type()),
+    };
+    columns::find(data, &header, options, wanted)
 }
 
 /// A column and the row at which reading it starts, for errors.
@@ -32,12 +57,7 @@ pub(crate) struct ColumnPlace<'a> {
 
 impl ColumnPlace<'_> {
     pub(crate) fn wrong_type(&self, found: &str, expected: &'static str) -> Error {
-        Error::WrongDtype {
-            path: self.path.to_path_buf(),
-            array: self.column.to_owned(),
-            found: clean(found),
-            expected,
-        }
+        Error::wrong_type(self.path, self.column, clean(found), expected)
     }
 
     pub(crate) fn missing(&self, row: usize) -> Error {
@@ -61,6 +81,14 @@ pub(crate) fn check_number(array: AnyArray, place: &ColumnPlace<'_>) -> Result<A
         return Err(place.wrong_type("text", "scores are numbers"));
     }
     Ok(array)
+}
+
+/// A column of weights.
+pub(crate) fn weights_of(array: &ArrayRef, place: &ColumnPlace<'_>) -> Result<AnyArray> {
+    match flat(array, place)? {
+        array if array.dtype.is_text() => Err(place.wrong_type("text", "weights are numbers")),
+        array => Ok(array),
+    }
 }
 
 /// A column of single values.
@@ -99,7 +127,8 @@ pub(crate) fn values(array: &ArrayRef, place: &ColumnPlace<'_>) -> Result<(Eleme
         }};
     }
     let texts = |texts: &mut dyn Iterator<Item = Option<&str>>| {
-        Values::Text(texts.map(|t| t.unwrap_or_default().to_owned()).collect())
+        let texts = texts.map(|t| t.unwrap_or_default().to_owned());
+        (ElementType::Text, Values::Text(texts.collect()))
     };
     Ok(match array.data_type() {
         DataType::Float16 => (ElementType::F16, Values::F16(floats!(Float16Type))),
@@ -117,31 +146,17 @@ pub(crate) fn values(array: &ArrayRef, place: &ColumnPlace<'_>) -> Result<(Eleme
         DataType::Decimal64(_, scale) => decimals!(Decimal64Type, scale),
         DataType::Decimal128(_, scale) => decimals!(Decimal128Type, scale),
         DataType::Boolean => {
-            let bits = array.as_boolean().values().iter();
-            (
-                ElementType::Bool,
-                Values::Int(bits.map(i64::from).collect()),
-            )
+            let bits = array.as_boolean().values().iter().map(i64::from);
+            (ElementType::Bool, Values::Int(bits.collect()))
         }
-        DataType::Utf8 => (
-            ElementType::Text,
-            texts(&mut array.as_string::<i32>().iter()),
-        ),
-        DataType::LargeUtf8 => (
-            ElementType::Text,
-            texts(&mut array.as_string::<i64>().iter()),
-        ),
-        DataType::Utf8View => (ElementType::Text, texts(&mut array.as_string_view().iter())),
+        DataType::Utf8 => texts(&mut array.as_string::<i32>().iter()),
+        DataType::LargeUtf8 => texts(&mut array.as_string::<i64>().iter()),
+        DataType::Utf8View => texts(&mut array.as_string_view().iter()),
         DataType::Date32 => {
             let days = array.as_primitive::<Date32Type>();
-            let date = |row| {
-                days.value_as_date(row)
-                    .map_or(String::new(), |d| d.to_string())
-            };
-            (
-                ElementType::Text,
-                Values::Text((0..days.len()).map(date).collect()),
-            )
+            let date = |row| days.value_as_date(row).map(|date| date.to_string());
+            let dates = (0..days.len()).map(|row| date(row).unwrap_or_default());
+            (ElementType::Text, Values::Text(dates.collect()))
         }
         DataType::Dictionary(..) => {
             let dictionary = array.as_any_dictionary();
@@ -304,39 +319,21 @@ fn float_type(dtype: ElementType) -> ElementType {
 
 /// Columns of scores as a matrix: in their own type if they share one, else as `f64`.
 pub(crate) fn interleave(columns: Vec<AnyArray>, rows: usize) -> AnyArray {
-    let shape = vec![rows, columns.len()];
-    let dtype = columns.first().map_or(ElementType::F64, |c| c.dtype);
-    macro_rules! weave {
-        ($variant:ident) => {{
-            let columns: Option<Vec<&Vec<_>>> = columns
-                .iter()
-                .map(|column| match &column.values {
-                    Values::$variant(values) => Some(values),
-                    _ => None,
-                })
-                .collect();
-            columns.map(|columns| {
-                let cells = (0..rows).flat_map(|row| columns.iter().map(move |c| c[row]));
-                Values::$variant(cells.collect())
-            })
-        }};
+    let width = columns.len();
+    let first = columns.first().map_or(ElementType::F64, |c| c.dtype);
+    let same = first.is_float() && columns.iter().all(|c| c.dtype == first);
+    let dtype = if same { first } else { ElementType::F64 };
+    let mut all = Values::with_capacity(dtype, rows * width);
+    for column in columns {
+        all.append(match same {
+            true => column.values,
+            false => Values::F64(to_f64(&column.values)),
+        });
     }
-    let same = match dtype {
-        ElementType::F16 => weave!(F16),
-        ElementType::F32 => weave!(F32),
-        _ => weave!(F64),
-    };
-    let (dtype, values) = match same {
-        Some(values) => (dtype, values),
-        None => {
-            let columns: Vec<Vec<f64>> = columns.iter().map(|c| to_f64(&c.values)).collect();
-            let cells = (0..rows).flat_map(|row| columns.iter().map(move |c| c[row]));
-            (ElementType::F64, Values::F64(cells.collect()))
-        }
-    };
+    let cells = (0..rows).flat_map(|row| (0..width).map(move |column| column * rows + row));
     AnyArray {
-        shape,
+        shape: vec![rows, width],
         dtype,
-        values,
+        values: all.gather(cells),
     }
 }

@@ -1,6 +1,7 @@
 //! Output files that are either complete or not there.
 
 use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use crate::spool::{self, STDOUT};
 #[cfg(not(test))]
 type Disk = File;
 #[cfg(test)]
-type Disk = crate::faults::FaultyFile;
+type Disk = crate::tests::FaultyFile;
 
 /// Temporary files of this process that are being written.
 static PENDING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
@@ -27,20 +28,6 @@ static PENDING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 /// written is not replaced. Standard output, pipes and devices get the bytes when they are complete.
 ///
 /// Temporary files that a killed process left in the folder are removed.
-///
-/// ```
-/// use std::io::Write;
-/// use ordercal_io::AtomicFile;
-///
-/// let dir = tempfile::tempdir().unwrap();
-/// let path = dir.path().join("report.txt");
-/// let mut file = AtomicFile::create(&path)?;
-/// file.write_all(b"42").unwrap();
-/// assert!(!path.exists());
-/// file.commit()?;
-/// assert_eq!(std::fs::read(&path).unwrap(), b"42");
-/// # Ok::<(), ordercal_io::Error>(())
-/// ```
 #[derive(Debug)]
 pub struct AtomicFile {
     /// `None` once the file is closed.
@@ -94,10 +81,16 @@ impl AtomicFile {
             Err(_) => Target::File(path.to_path_buf(), None),
         };
         let (file, temporary) = match &target {
-            Target::Stream(_) => spool::temporary().map_err(fail)?,
-            Target::File(target, _) => beside(target).map_err(fail)?,
-        };
-        hold(&file);
+            Target::Stream(_) => temporary_copy(),
+            Target::File(target, _) => match target.file_name() {
+                Some(name) => temporary(folder_of(target), name, false),
+                None => Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "the path names no file",
+                )),
+            },
+        }
+        .map_err(fail)?;
         Ok(Self {
             file: Some(BufWriter::with_capacity(1 << 16, Disk::from(file))),
             target,
@@ -198,26 +191,32 @@ fn folder_of(target: &Path) -> &Path {
     }
 }
 
-/// Creates the temporary file `.NAME.PID-COUNT.tmp` beside a file.
-fn beside(target: &Path) -> io::Result<(File, PathBuf)> {
+/// Creates the temporary file `.NAME.PID-COUNT.tmp` in a folder; `discard_pending` removes it. A private one cannot be
+/// read by other users.
+pub(crate) fn temporary(folder: &Path, name: &OsStr, private: bool) -> io::Result<(File, PathBuf)> {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
-    let no_name = || io::Error::new(io::ErrorKind::InvalidInput, "the path names no file");
-    let name = target.file_name().ok_or_else(no_name)?;
-    clean_up(folder_of(target));
+    clean_up(folder);
     loop {
         let count = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let mut temporary = std::ffi::OsString::from(".");
-        temporary.push(name);
-        temporary.push(format!(".{}-{count}.tmp", std::process::id()));
-        let temporary = target.with_file_name(temporary);
+        let mut hidden = OsString::from(".");
+        hidden.push(name);
+        hidden.push(format!(".{}-{count}.tmp", std::process::id()));
+        let path = folder.join(hidden);
         // Listed before it exists, so that `discard_pending` can never miss it.
-        pending().insert(temporary.clone());
+        pending().insert(path.clone());
         let mut options = OpenOptions::new();
         options.write(true).read(true).create_new(true);
-        match options.open(&temporary) {
-            Ok(file) => return Ok((file, temporary)),
+        #[cfg(unix)]
+        if private {
+            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        }
+        match options.open(&path) {
+            Ok(file) => {
+                hold(&file);
+                return Ok((file, path));
+            }
             Err(e) => {
-                pending().remove(&temporary);
+                pending().remove(&path);
                 if e.kind() != io::ErrorKind::AlreadyExists {
                     return Err(e);
                 }
@@ -226,16 +225,21 @@ fn beside(target: &Path) -> io::Result<(File, PathBuf)> {
     }
 }
 
+/// A private file for a copy of an input or output.
+pub(crate) fn temporary_copy() -> io::Result<(File, PathBuf)> {
+    temporary(&std::env::temp_dir(), "ordercal-copy".as_ref(), true)
+}
+
 /// Locks a temporary file until it is closed: how others see that this process lives. Not every file system has
 /// locks, and those of Windows would keep this process from opening the file again.
-pub(crate) fn hold(file: &File) {
+fn hold(file: &File) {
     if cfg!(unix) {
         let _ = file.try_lock();
     }
 }
 
 /// Removes the temporary files of killed processes from a folder, once in the life of this one.
-pub(crate) fn clean_up(folder: &Path) {
+fn clean_up(folder: &Path) {
     /// A file this young may belong to a process that has not locked it yet.
     const YOUNG: Duration = Duration::from_secs(10);
     static CLEANED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
@@ -264,7 +268,7 @@ pub(crate) fn clean_up(folder: &Path) {
 }
 
 /// Whether a name is `.NAME.PID-COUNT.tmp`.
-fn is_temporary(name: &std::ffi::OsStr) -> bool {
+fn is_temporary(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let parts = name
@@ -273,15 +277,6 @@ fn is_temporary(name: &std::ffi::OsStr) -> bool {
         .and_then(|name| name.rsplit_once('.'))
         .and_then(|(_, numbers)| numbers.split_once('-'));
     parts.is_some_and(|(pid, count)| number(pid) && number(count))
-}
-
-/// Adds a file to those that `discard_pending` removes, or takes it out.
-pub(crate) fn keep_pending(path: &Path, listed: bool) {
-    if listed {
-        pending().insert(path.to_path_buf());
-    } else {
-        pending().remove(path);
-    }
 }
 
 /// Writes a whole file, atomically as [`AtomicFile`] does.
@@ -383,7 +378,11 @@ mod tests {
 
         fs::set_permissions(&path, PermissionsExt::from_mode(0o444)).unwrap();
         let error = write_atomically(&path, b"newer").unwrap_err();
-        assert!(error.to_string().contains("read-only"), "{error}");
+        let denied = |e: &io::Error| e.kind() == io::ErrorKind::PermissionDenied;
+        assert!(
+            matches!(&error, Error::Io { source, .. } if denied(source)),
+            "{error}"
+        );
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(names(dir.path()), ["a.txt"]);
     }

@@ -9,36 +9,23 @@ use ordercal::{ScoreKind, match_class_names};
 
 use crate::array::AnyArray;
 use crate::arrow_columns::{
-    ColumnPlace, check_number, flat, flat_or_nan, interleave, is_list, list_or_nan, list_values,
+    ColumnPlace, check_number, column_names, find_columns, flat, flat_or_nan, interleave,
+    list_or_nan, list_values, weights_of,
 };
-use crate::columns::{self, Header, ScoreColumns, TableColumns};
+use crate::columns::{self, ScoreColumns, TableColumns};
 use crate::data_ref::DataRef;
-use crate::error::{Error, Result, clean};
+use crate::error::{Error, Result};
 use crate::ids::IdValues;
-use crate::labels::{LabelDecoder, Labels, to_f64};
+use crate::labels::{ClassOrder, LabelDecoder, Labels, to_f64};
 use crate::list_column::ListColumn;
 use crate::reader::ReadOptions;
 use crate::row_chunk::{RowChunk, ScoreMatrix};
-use crate::row_source::both_classes;
+use crate::row_source::{Wanted, both_classes};
 
 /// What stands in messages for the name of a file.
 const PLACE: &str = "record batch";
 
 /// Reads the batches of one table, one after the other.
-///
-/// ```
-/// use std::sync::Arc;
-///
-/// use arrow_array::{ArrayRef, Float32Array, RecordBatch};
-/// use ordercal_io::{BatchReader, ReadOptions};
-///
-/// let column = |values: [f32; 2]| Arc::new(Float32Array::from(values.to_vec())) as ArrayRef;
-/// let columns = [("logit_0", column([2.0, -1.0])), ("logit_1", column([0.5, 0.0]))];
-/// let batch = RecordBatch::try_from_iter(columns)?;
-/// let mut reader = BatchReader::new(&batch.schema(), ReadOptions::default(), None)?;
-/// assert_eq!(reader.read(&batch)?.checked_scores()?.row(1), [-1.0, 0.0]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 pub struct BatchReader {
     schema: SchemaRef,
     columns: TableColumns,
@@ -46,8 +33,8 @@ pub struct BatchReader {
     /// The number of classes, once it is known.
     classes: Option<usize>,
     class_names: Option<Vec<String>>,
-    /// For each class its column, if they stand in another order.
-    order: Option<Vec<usize>>,
+    /// The order of the classes, if that of the columns is another.
+    order: Option<ClassOrder>,
     decoder: LabelDecoder,
     /// Whether what is missing is read as NaN.
     lenient: bool,
@@ -60,13 +47,8 @@ impl BatchReader {
     /// # Errors
     /// If a column that is asked for is not there, or it is not clear which one is meant.
     pub fn new(schema: &SchemaRef, options: ReadOptions, weight: Option<&str>) -> Result<Self> {
-        let names: Vec<String> = schema.fields().iter().map(|f| clean(f.name())).collect();
-        let header = Header {
-            names: &names,
-            named: true,
-            is_list: &|column| is_list(schema.field(column).data_type()),
-        };
-        let mut columns = columns::find(&DataRef::new(PLACE), &header, &options)?;
+        let names = column_names(schema);
+        let mut columns = find_columns(&DataRef::new(PLACE), &options, Wanted::Scores, schema)?;
         columns.weight = match weight {
             None => None,
             Some(name) => Some(columns::named(Path::new(PLACE), &names, name)?),
@@ -80,14 +62,8 @@ impl BatchReader {
                 _ => class_names.as_ref().map(Vec::len),
             },
         };
-        if let (Some(names), Some(classes)) = (&class_names, classes)
-            && names.len() != classes
-        {
-            return Err(Error::ClassNameCount {
-                path: PLACE.into(),
-                found: names.len(),
-                classes,
-            });
+        if let (Some(names), Some(classes)) = (&class_names, classes) {
+            Error::check_name_count(Path::new(PLACE), names.len(), classes)?;
         }
         Ok(Self {
             schema: Arc::clone(schema),
@@ -151,11 +127,7 @@ impl BatchReader {
         known: Option<&[String]>,
         owner: &'static str,
     ) -> Result<()> {
-        let locate = |source| Error::Data {
-            path: PLACE.into(),
-            split: None,
-            source,
-        };
+        let locate = |source| Error::data(Path::new(PLACE), source);
         if let Some(found) = self.classes.filter(|&found| found != classes) {
             return Err(locate(ordercal::Error::WrongClasses {
                 expected: classes,
@@ -165,7 +137,8 @@ impl BatchReader {
         self.classes = Some(classes);
         match (&self.class_names, known) {
             (Some(names), Some(known)) => {
-                self.order = match_class_names(names, known, owner).map_err(locate)?;
+                let order = match_class_names(names, known, owner).map_err(locate)?;
+                self.order = order.map(ClassOrder::new);
             }
             (None, Some(known)) => self.decoder = LabelDecoder::new(Some(known), None),
             (_, None) => {}
@@ -184,17 +157,18 @@ impl BatchReader {
             let place = self.place(column);
             let labels = flat(batch.column(column), &place)?;
             match self.decoder.decode(Path::new(PLACE), labels, first_row)? {
-                Labels::Classes(labels) => Ok(self.classes_of(labels)),
+                Labels::Classes(mut labels) => {
+                    if let Some(order) = &self.order {
+                        order.relabel(&mut labels);
+                    }
+                    Ok(labels)
+                }
                 Labels::Shares(_) => Err(place.wrong_type("a list", "a label is one class")),
             }
         });
         let weights = self.columns.weight.map(|column| {
-            let place = self.place(column);
-            let weights = flat(batch.column(column), &place)?;
-            match weights.dtype.is_text() {
-                true => Err(place.wrong_type("text", "weights are numbers")),
-                false => Ok(to_f64(&weights.values)),
-            }
+            let weights = weights_of(batch.column(column), &self.place(column))?;
+            Ok(to_f64(&weights.values))
         });
         let ids = self.columns.ids.iter().map(|&column| {
             let ids = flat(batch.column(column), &self.place(column))?;
@@ -257,21 +231,6 @@ impl BatchReader {
         Ok(ScoreMatrix::from_array(self.in_order(array)))
     }
 
-    /// The classes of labels that are numbers of columns. A label that is no class stays as it is; the dataset refuses it.
-    fn classes_of(&self, mut labels: Vec<i64>) -> Vec<i64> {
-        if let Some(order) = &self.order {
-            let mut classes = vec![0; order.len()];
-            for (class, &column) in order.iter().enumerate() {
-                classes[column] = class as i64;
-            }
-            for label in &mut labels {
-                let column = usize::try_from(*label).unwrap_or(usize::MAX);
-                *label = classes.get(column).copied().unwrap_or(*label);
-            }
-        }
-        labels
-    }
-
     /// Two classes where there was one column, and classes in the order that was asked for.
     fn in_order(&self, array: AnyArray) -> AnyArray {
         let array = match array.shape[1] {
@@ -279,7 +238,7 @@ impl BatchReader {
             _ => array,
         };
         match &self.order {
-            Some(order) => array.with_columns(order),
+            Some(order) => array.with_columns(&order.columns),
             None => array,
         }
     }

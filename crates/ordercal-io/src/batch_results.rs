@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_array::types::{ArrowPrimitiveType, Float32Type, Float64Type};
 use arrow_array::{
-    ArrayRef, FixedSizeListArray, LargeListArray, ListArray, PrimitiveArray, RecordBatch,
+    ArrayRef, ArrowPrimitiveType, FixedSizeListArray, GenericListArray, OffsetSizeTrait,
+    PrimitiveArray, RecordBatch,
 };
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
@@ -21,20 +21,13 @@ use crate::writer::OutputType;
 /// Lists of scores give lists, fixed-size lists and tensors give such, and a column per class gives a column per class.
 pub struct BatchResults {
     schema: SchemaRef,
-    layout: Layout,
+    /// The type of a column of lists; `None` for a column per class.
+    list: Option<DataType>,
     classes: usize,
     /// For each column of the result its place in the schema.
     places: Vec<usize>,
     /// Null where a row has no result; otherwise there is one for every row.
     dtype: OutputType,
-}
-
-/// How a row is laid out.
-enum Layout {
-    FixedSizeList(FieldRef),
-    List(FieldRef),
-    LargeList(FieldRef),
-    Wide,
 }
 
 impl BatchResults {
@@ -49,7 +42,7 @@ impl BatchResults {
         name: Option<&str>,
     ) -> Self {
         let schema = reader.schema();
-        let (prefix, list) = KINDS
+        let (prefix, list_name) = KINDS
             .iter()
             .find(|known| known.0 == kind)
             .map_or(("", ""), |known| (known.1, known.2));
@@ -57,29 +50,18 @@ impl BatchResults {
             OutputType::F32 => DataType::Float32,
             OutputType::F64 => DataType::Float64,
         };
-        let (layout, fields) = match reader.score_columns() {
+        let (list, fields) = match reader.score_columns() {
             ScoreColumns::List(column) => {
                 let source = schema.field(*column);
                 let inner = |field: &FieldRef| -> FieldRef {
                     Field::new(field.name(), value_type.clone(), true).into()
                 };
-                let (layout, dtype) = match source.data_type() {
+                let dtype = match source.data_type() {
                     DataType::FixedSizeList(field, _) => {
-                        let (field, size) = (inner(field), classes as i32);
-                        let dtype = DataType::FixedSizeList(Arc::clone(&field), size);
-                        (Layout::FixedSizeList(field), dtype)
+                        DataType::FixedSizeList(inner(field), classes as i32)
                     }
-                    DataType::LargeList(field) => {
-                        let field = inner(field);
-                        (
-                            Layout::LargeList(Arc::clone(&field)),
-                            DataType::LargeList(field),
-                        )
-                    }
-                    DataType::List(field) => {
-                        let field = inner(field);
-                        (Layout::List(Arc::clone(&field)), DataType::List(field))
-                    }
+                    DataType::LargeList(field) => DataType::LargeList(inner(field)),
+                    DataType::List(field) => DataType::List(inner(field)),
                     _ => unreachable!("a column of lists"),
                 };
                 // What makes a fixed-size list a tensor.
@@ -87,8 +69,8 @@ impl BatchResults {
                 let extension = extension.filter(|(key, _)| key.starts_with("ARROW:extension:"));
                 let metadata: HashMap<_, _> =
                     extension.map(|(k, v)| (k.clone(), v.clone())).collect();
-                let field = Field::new(name.unwrap_or(list), dtype, true).with_metadata(metadata);
-                (layout, vec![field])
+                let field = Field::new(name.unwrap_or(list_name), dtype.clone(), true);
+                (Some(dtype), vec![field.with_metadata(metadata)])
             }
             ScoreColumns::Wide(_) => {
                 let prefix = name.unwrap_or(prefix);
@@ -96,7 +78,7 @@ impl BatchResults {
                     let class = class_names.map_or_else(|| k.to_string(), |names| names[k].clone());
                     Field::new(format!("{prefix}{class}"), value_type.clone(), true)
                 };
-                (Layout::Wide, (0..classes).map(field).collect())
+                (None, (0..classes).map(field).collect())
             }
         };
         let mut all: Vec<FieldRef> = schema.fields().iter().map(Arc::clone).collect();
@@ -112,7 +94,7 @@ impl BatchResults {
         let places = places.collect();
         Self {
             schema: Arc::new(Schema::new_with_metadata(all, schema.metadata().clone())),
-            layout,
+            list,
             classes,
             places,
             dtype,
@@ -129,33 +111,11 @@ impl BatchResults {
         self.dtype
     }
 
-    /// The batch with 32-bit results; the rows `without` have none.
+    /// The batch with results of [`dtype`](Self::dtype); the rows `without` have none.
     ///
     /// # Panics
-    /// If the results are not those of the batch.
-    pub fn add_f32(
-        &self,
-        batch: &RecordBatch,
-        results: Array2<f32>,
-        without: &[usize],
-    ) -> RecordBatch {
-        self.add::<Float32Type>(batch, results, without)
-    }
-
-    /// The batch with 64-bit results; the rows `without` have none.
-    ///
-    /// # Panics
-    /// If the results are not those of the batch.
-    pub fn add_f64(
-        &self,
-        batch: &RecordBatch,
-        results: Array2<f64>,
-        without: &[usize],
-    ) -> RecordBatch {
-        self.add::<Float64Type>(batch, results, without)
-    }
-
-    fn add<T: ArrowPrimitiveType>(
+    /// If the results are not those of the batch, or of another type.
+    pub fn add<T: ArrowPrimitiveType>(
         &self,
         batch: &RecordBatch,
         results: Array2<T::Native>,
@@ -170,38 +130,13 @@ impl BatchResults {
         let primitive = |values: Vec<T::Native>, nulls| -> ArrayRef {
             Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::from(values), nulls))
         };
-        let flat =
-            |results: Array2<T::Native>| primitive(results.into_raw_vec_and_offset().0, None);
-        let new: Vec<ArrayRef> = match &self.layout {
-            Layout::Wide => (0..classes)
+        let new: Vec<ArrayRef> = match &self.list {
+            None => (0..classes)
                 .map(|k| primitive(results.column(k).to_vec(), nulls.clone()))
                 .collect(),
-            Layout::FixedSizeList(field) => {
-                let (field, size) = (Arc::clone(field), classes as i32);
-                vec![Arc::new(FixedSizeListArray::new(
-                    field,
-                    size,
-                    flat(results),
-                    nulls,
-                ))]
-            }
-            Layout::List(field) => {
-                let offsets = OffsetBuffer::from_lengths(std::iter::repeat_n(classes, rows));
-                vec![Arc::new(ListArray::new(
-                    Arc::clone(field),
-                    offsets,
-                    flat(results),
-                    nulls,
-                ))]
-            }
-            Layout::LargeList(field) => {
-                let offsets = OffsetBuffer::from_lengths(std::iter::repeat_n(classes, rows));
-                vec![Arc::new(LargeListArray::new(
-                    Arc::clone(field),
-                    offsets,
-                    flat(results),
-                    nulls,
-                ))]
+            Some(dtype) => {
+                let values = primitive(results.into_raw_vec_and_offset().0, None);
+                vec![lists(dtype, rows, classes, values, nulls)]
             }
         };
         let mut columns = batch.columns().to_vec();
@@ -213,5 +148,39 @@ impl BatchResults {
         }
         RecordBatch::try_new(Arc::clone(&self.schema), columns)
             .expect("columns of the batch's length and of the schema's types")
+    }
+}
+
+/// A column of lists of one length.
+fn lists(
+    dtype: &DataType,
+    rows: usize,
+    length: usize,
+    values: ArrayRef,
+    nulls: Option<NullBuffer>,
+) -> ArrayRef {
+    fn by_offsets<O: OffsetSizeTrait>(
+        field: &FieldRef,
+        lengths: impl IntoIterator<Item = usize>,
+        values: ArrayRef,
+        nulls: Option<NullBuffer>,
+    ) -> ArrayRef {
+        let offsets = OffsetBuffer::<O>::from_lengths(lengths);
+        Arc::new(GenericListArray::new(
+            Arc::clone(field),
+            offsets,
+            values,
+            nulls,
+        ))
+    }
+    let lengths = std::iter::repeat_n(length, rows);
+    match dtype {
+        DataType::FixedSizeList(field, size) => {
+            let field = Arc::clone(field);
+            Arc::new(FixedSizeListArray::new(field, *size, values, nulls))
+        }
+        DataType::LargeList(field) => by_offsets::<i64>(field, lengths, values, nulls),
+        DataType::List(field) => by_offsets::<i32>(field, lengths, values, nulls),
+        _ => unreachable!("a column of lists"),
     }
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use ::parquet::arrow::ArrowWriter;
 use ::parquet::basic::{Compression, ZstdLevel};
-use ::parquet::errors::ParquetError;
 use ::parquet::file::properties::WriterProperties;
 use arrow_array::types::{Float32Type, Float64Type};
 use arrow_array::{
@@ -68,10 +67,10 @@ pub(crate) fn create(
             .set_max_row_group_row_count(Some(rows))
             .build();
         let writer = ArrowWriter::try_new(file, Arc::clone(&schema), Some(properties));
-        Encoder::Parquet(Box::new(writer.map_err(|e| parquet_error(&path, e))?))
+        Encoder::Parquet(Box::new(writer.map_err(|e| write_error(&path, e))?))
     } else {
         let writer = FileWriter::try_new(file, &schema);
-        Encoder::Arrow(Box::new(writer.map_err(|e| arrow_error(&path, e))?))
+        Encoder::Arrow(Box::new(writer.map_err(|e| write_error(&path, e))?))
     };
     Ok(Box::new(BatchWriter {
         path,
@@ -89,18 +88,18 @@ impl ScoreSink for BatchWriter {
         });
         let path = &self.path;
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns);
-        let batch = batch.map_err(|e| arrow_error(path, e))?;
+        let batch = batch.map_err(|e| write_error(path, e))?;
         match &mut self.writer {
-            Encoder::Parquet(w) => w.write(&batch).map_err(|e| parquet_error(path, e)),
-            Encoder::Arrow(w) => w.write(&batch).map_err(|e| arrow_error(path, e)),
+            Encoder::Parquet(w) => w.write(&batch).map_err(|e| write_error(path, e)),
+            Encoder::Arrow(w) => w.write(&batch).map_err(|e| write_error(path, e)),
         }
     }
 
     fn finish(self: Box<Self>) -> Result<AtomicFile> {
         let path = self.path;
         match self.writer {
-            Encoder::Parquet(w) => w.into_inner().map_err(|e| parquet_error(&path, e)),
-            Encoder::Arrow(w) => w.into_inner().map_err(|e| arrow_error(&path, e)),
+            Encoder::Parquet(w) => w.into_inner().map_err(|e| write_error(&path, e)),
+            Encoder::Arrow(w) => w.into_inner().map_err(|e| write_error(&path, e)),
         }
     }
 }
@@ -122,12 +121,8 @@ fn score_columns<T: ArrowPrimitiveType>(rows: ArrayView2<'_, T::Native>) -> Vec<
 }
 
 /// While writing, encoders fail only if the disk does.
-fn parquet_error(path: &Path, error: ParquetError) -> Error {
-    Error::io(path, "write", std::io::Error::other(error))
-}
-
-fn arrow_error(path: &Path, error: ArrowError) -> Error {
-    let error = match error {
+fn write_error(path: &Path, error: impl Into<ArrowError>) -> Error {
+    let error = match error.into() {
         ArrowError::IoError(_, error) => error,
         other => std::io::Error::other(other),
     };

@@ -10,26 +10,20 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Schema};
 use serde_json::Value;
 
-use crate::array::{AnyArray, ElementType, Values};
+use crate::array::{AnyArray, Values};
 use crate::arrow_columns::{
-    ColumnPlace, check_number, flat, interleave, is_list, list_values, values,
+    ColumnPlace, check_number, column_names, flat, interleave, is_list, list_values, values,
+    weights_of,
 };
-use crate::columns::{self, Header, ScoreColumns, TableColumns};
+use crate::columns::{ScoreColumns, TableColumns};
 use crate::data_ref::DataRef;
-use crate::error::{Error, Result, clean};
+use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::ids::IdType;
-use crate::reader::ReadOptions;
 use crate::row_source::{Opened, RawRows, RowSource};
 
 /// What the decoders of both formats give.
 pub(crate) type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
-
-/// The names of a table's columns.
-pub(crate) fn column_names(schema: &Schema) -> Vec<String> {
-    let fields = schema.fields().iter();
-    fields.map(|field| clean(field.name())).collect()
-}
 
 thread_local! {
     /// Whether this thread is inside a decoder, whose panics become errors and are not printed.
@@ -67,20 +61,6 @@ pub(crate) fn guarded<T, E: ToString>(
     Err(Error::damaged(path, format, &message))
 }
 
-/// Finds the columns of a table.
-pub(crate) fn find_columns(
-    data: &DataRef,
-    options: &ReadOptions,
-    schema: &Schema,
-) -> Result<TableColumns> {
-    let header = Header {
-        names: &column_names(schema),
-        named: true,
-        is_list: &|column| is_list(schema.field(column).data_type()),
-    };
-    columns::find(data, &header, options)
-}
-
 /// What a column is handed through as.
 fn id_type(dtype: &DataType) -> IdType {
     match dtype {
@@ -94,14 +74,13 @@ fn id_type(dtype: &DataType) -> IdType {
 /// Opens a table of scores whose batches are ready to be read.
 pub(crate) fn open(
     data: &DataRef,
-    options: &ReadOptions,
     format: Format,
+    columns: TableColumns,
     schema: &Schema,
     batches: Batches,
     rows: Option<usize>,
 ) -> Result<Opened> {
     let names = column_names(schema);
-    let columns = find_columns(data, options, schema)?;
     let ids = columns.ids.iter().map(|&column| {
         let field = schema.field(column);
         (names[column].clone(), id_type(field.data_type()))
@@ -123,11 +102,7 @@ pub(crate) fn open(
         ScoreColumns::List(column) => {
             let column = *column;
             if !source.refill()? {
-                return Err(Error::Data {
-                    path: source.path,
-                    split: None,
-                    source: ordercal::Error::NoRows,
-                });
+                return Err(Error::data(&source.path, ordercal::Error::NoRows));
             }
             source.first_list_length(column)?
         }
@@ -160,34 +135,6 @@ fn is_categorical(schema: &Schema, name: &str) -> bool {
         Some(column["pandas_type"] == "categorical")
     };
     described().unwrap_or(false)
-}
-
-/// Reads the labels of a table that holds nothing else of use.
-pub(crate) fn read_labels(
-    path: &Path,
-    format: Format,
-    schema: &Schema,
-    mut batches: Batches,
-    chosen: Option<&String>,
-) -> Result<AnyArray> {
-    let names = column_names(schema);
-    let column = columns::label_column(path, &names, chosen)?;
-    let mut all: Option<AnyArray> = None;
-    let mut row = 0;
-    while let Some(batch) = guarded(path, format, || batches.next().transpose())? {
-        let place = ColumnPlace {
-            path,
-            column: &names[column],
-            row,
-        };
-        let labels = flat(batch.column(column), &place)?;
-        row += batch.num_rows();
-        match &mut all {
-            Some(all) => all.append(labels),
-            None => all = Some(labels),
-        }
-    }
-    Ok(all.unwrap_or_else(|| AnyArray::vector(ElementType::I64, Values::Int(Vec::new()))))
 }
 
 struct BatchSource {
@@ -266,22 +213,15 @@ impl BatchSource {
         };
         let labels = self.columns.label.map(|column| {
             let array = batch.column(column);
-            if is_list(array.data_type()) {
+            if is_list(array.data_type()) && self.classes != Some(0) {
                 let classes = self.classes.map(|classes| classes.max(2));
                 list(array, &self.place(column), classes)
             } else {
                 flat(array, &self.place(column))
             }
         });
-        let weights = self.columns.weight.map(|column| {
-            let place = self.place(column);
-            match flat(batch.column(column), &place)? {
-                array if array.dtype.is_text() => {
-                    Err(place.wrong_type("text", "weights are numbers"))
-                }
-                array => Ok(array),
-            }
-        });
+        let weights = self.columns.weight;
+        let weights = weights.map(|column| weights_of(batch.column(column), &self.place(column)));
         let ids = self.columns.ids.iter();
         let ids = ids.map(|&column| flat(batch.column(column), &self.place(column)));
         Ok(RawRows {

@@ -1,22 +1,16 @@
 //! What a user says about columns, where names do not tell.
 
+use derive_setters::Setters;
+
 use crate::error::Result;
 
 /// Which columns of a table, or arrays of a file, are what; empty where their names tell.
-///
-/// ```
-/// use ordercal_io::ColumnChoice;
-///
-/// let choice = ColumnChoice::default()
-///     .with_label("truth")
-///     .with_scores(["score_*"])
-///     .with_ids(["id", "day"]);
-/// assert_eq!(choice.label.as_deref(), Some("truth"));
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Setters)]
+#[setters(prefix = "with_", into)]
 #[non_exhaustive]
 pub struct ColumnChoice {
     /// The labels.
+    #[setters(strip_option)]
     pub label: Option<String>,
     /// Soft labels, a distribution over the classes for every row: the columns with the shares of the classes, as for the
     /// scores, or one array or column of lists.
@@ -32,53 +26,6 @@ pub struct ColumnChoice {
     pub header: Option<bool>,
     /// What separates the columns of a csv file; by default a comma, or a tab in a `.tsv` file.
     pub delimiter: Option<u8>,
-}
-
-impl ColumnChoice {
-    /// Says which column holds the labels.
-    #[must_use]
-    pub fn with_label(self, name: impl Into<String>) -> Self {
-        Self {
-            label: Some(name.into()),
-            ..self
-        }
-    }
-
-    /// Says which columns hold the scores.
-    #[must_use]
-    pub fn with_scores<S: Into<String>>(self, names: impl IntoIterator<Item = S>) -> Self {
-        Self {
-            scores: names.into_iter().map(Into::into).collect(),
-            ..self
-        }
-    }
-
-    /// Says which columns hold soft labels.
-    #[must_use]
-    pub fn with_soft_labels<S: Into<String>>(self, names: impl IntoIterator<Item = S>) -> Self {
-        Self {
-            soft_labels: names.into_iter().map(Into::into).collect(),
-            ..self
-        }
-    }
-
-    /// Says which rows belong together.
-    #[must_use]
-    pub fn with_groups(self, name: impl Into<Option<String>>) -> Self {
-        Self {
-            groups: name.into(),
-            ..self
-        }
-    }
-
-    /// Says which columns are handed through.
-    #[must_use]
-    pub fn with_ids<S: Into<String>>(self, names: impl IntoIterator<Item = S>) -> Self {
-        Self {
-            ids: names.into_iter().map(Into::into).collect(),
-            ..self
-        }
-    }
 }
 
 /// The usual names of labels; the first two go before the others.

@@ -11,6 +11,7 @@ use crate::data_ref::DataRef;
 use crate::error::{Error, Result};
 use crate::nearest::nearest;
 use crate::reader::{LabelNeed, ReadOptions};
+use crate::row_source::Wanted;
 
 /// For each kind of scores, the prefix of its columns, the name of its list column, and the name of a single column
 /// with the scores of the second of two classes.
@@ -72,8 +73,20 @@ pub(crate) fn find(
     data: &DataRef,
     header: &Header<'_>,
     options: &ReadOptions,
+    wanted: Wanted,
 ) -> Result<TableColumns> {
     let (path, names, choice) = (data.path(), header.names, &options.columns);
+    if wanted == Wanted::Labels {
+        return Ok(TableColumns {
+            kind: ScoreKind::default(),
+            scores: ScoreColumns::Wide(Vec::new()),
+            label: Some(label_column(path, names, choice.label.as_ref())?),
+            weight: None,
+            ids: Vec::new(),
+            class_names: None,
+            ignored: Vec::new(),
+        });
+    }
     if let Some(split) = data.split() {
         return Err(unknown_split(path, split, Vec::new()));
     }
@@ -142,10 +155,7 @@ pub(crate) fn find(
     }
     for &column in &table.columns() {
         if names.iter().filter(|n| **n == names[column]).count() > 1 {
-            return Err(Error::Duplicate {
-                path: path.to_path_buf(),
-                name: names[column].clone(),
-            });
+            return Err(Error::duplicate(path, &names[column]));
         }
     }
     if options.labels == LabelNeed::Required && table.label.is_none() && !has_shares {
@@ -167,25 +177,20 @@ fn append_shares(path: &Path, names: &[String], found: &mut Found, soft: &Found)
     let mut shares = shares.clone();
     if let (Some(classes), Some(others)) = (&found.class_names, &soft.class_names) {
         let places = match_class_names(others, classes, "the scores");
-        let places = places.map_err(|source| Error::Data {
-            path: path.to_path_buf(),
-            split: None,
-            source,
-        })?;
+        let places = places.map_err(|source| Error::data(path, source))?;
         if let Some(places) = places {
             shares = places.into_iter().map(|place| shares[place]).collect();
         }
     }
     if scores.len() != shares.len() {
-        return Err(Error::Data {
-            path: path.to_path_buf(),
-            split: None,
-            source: ordercal::Error::LengthMismatch {
+        return Err(Error::data(
+            path,
+            ordercal::Error::LengthMismatch {
                 what: "columns of soft labels",
                 found: shares.len(),
                 rows: scores.len(),
             },
-        });
+        ));
     }
     found.scores = ScoreColumns::Wide([&scores[..], &shares].concat());
     Ok(())
@@ -202,13 +207,12 @@ fn find_label(path: &Path, names: &[String]) -> Result<Option<usize>> {
     let candidates = names.iter().enumerate();
     let candidates = candidates.filter_map(|(column, name)| Some((rank(name)?.max(1), column)));
     one_label(candidates.collect(), |first, second| {
-        let path = path.to_path_buf();
         let (first, second) = (names[first].clone(), names[second].clone());
         if first == second {
-            Error::Duplicate { path, name: first }
+            Error::duplicate(path, first)
         } else {
             Error::AmbiguousLabels {
-                path,
+                path: path.to_path_buf(),
                 first,
                 second,
             }
@@ -229,11 +233,7 @@ fn no_label(path: &Path, header: &Header<'_>) -> Error {
         ),
         None => "a column named `label`, or --label-column with the name of another".to_owned(),
     };
-    Error::NoLabels {
-        path: path.to_path_buf(),
-        expected,
-        present: show(names),
-    }
+    Error::no_labels(path, expected, show(names))
 }
 
 /// Scores that were found.
@@ -394,30 +394,21 @@ pub(crate) fn looks_meaningful(name: &str, labels_chosen: bool) -> bool {
 }
 
 fn missing(path: &Path, column: &str, names: &[String]) -> Error {
-    Error::MissingColumn {
-        path: path.to_path_buf(),
-        column: column.to_owned(),
-        present: show(names),
-    }
+    Error::missing_column(path, column, show(names))
 }
 
 /// The only column, the chosen one, or one with a usual name: for a table that holds nothing but labels.
-pub(crate) fn label_column(
-    path: &Path,
-    names: &[String],
-    chosen: Option<&String>,
-) -> Result<usize> {
+fn label_column(path: &Path, names: &[String], chosen: Option<&String>) -> Result<usize> {
     if let Some(name) = chosen {
         return named(path, names, name);
     }
     match (find_label(path, names)?, names.len()) {
         (Some(column), _) => Ok(column),
         (None, 1) => Ok(0),
-        (None, _) => Err(Error::NoLabels {
-            path: path.to_path_buf(),
-            expected: "one column, one named `label`, or --label-column".into(),
-            present: show(names),
-        }),
+        (None, _) => {
+            let expected = "one column, one named `label`, or --label-column";
+            Err(Error::no_labels(path, expected, show(names)))
+        }
     }
 }
 
@@ -439,17 +430,14 @@ fn order_columns(
     ordered.sort_unstable();
     for (class, window) in ordered.iter().enumerate() {
         if window.0 > class {
-            return Err(Error::MissingColumn {
-                path: path.to_path_buf(),
-                column: format!("{prefix}{class}"),
-                present: show(names),
-            });
+            return Err(Error::missing_column(
+                path,
+                format!("{prefix}{class}"),
+                show(names),
+            ));
         }
         if window.0 < class {
-            return Err(Error::Duplicate {
-                path: path.to_path_buf(),
-                name: format!("{prefix}{}", window.0),
-            });
+            return Err(Error::duplicate(path, format!("{prefix}{}", window.0)));
         }
     }
     Ok((
@@ -507,7 +495,7 @@ mod tests {
             named: true,
             is_list: &|column| names[column].ends_with("gits"),
         };
-        find(&DataRef::new("f.csv"), &header, &options)
+        find(&DataRef::new("f.csv"), &header, &options, Wanted::Scores)
     }
 
     fn choose(choice: ColumnChoice) -> ReadOptions {
@@ -519,33 +507,42 @@ mod tests {
         let names = ["day", "s_b", "s_a", "truth", "s_c", "id", "y"];
         let choice = ColumnChoice::default()
             .with_label("truth")
-            .with_scores(["s_*"])
-            .with_ids(["id", "day"]);
+            .with_scores(["s_*"].map(String::from))
+            .with_ids(["id", "day"].map(String::from));
         let table = found(&names, choose(choice.clone())).unwrap();
         assert_eq!(table.scores, ScoreColumns::Wide(vec![1, 2, 4]));
         assert_eq!((table.label, table.ids), (Some(3), vec![5, 0]));
         assert_eq!(table.class_names.unwrap(), ["b", "a", "c"]);
-        let table = found(&names, choose(choice.with_scores(["s_a", "s_c"]))).unwrap();
+        let table = found(
+            &names,
+            choose(choice.with_scores(["s_a", "s_c"].map(String::from))),
+        )
+        .unwrap();
         assert_eq!(table.scores, ScoreColumns::Wide(vec![2, 4]));
         assert_eq!(table.class_names.unwrap(), ["s_a", "s_c"]);
         // Given names are for columns in the order of the list; those behind a prefix are the file's own.
         let given = Some(vec!["cat".to_owned(), "cow".to_owned()]);
-        for (scores, own) in [(vec!["s_a", "s_c"], None), (vec!["s_*"], Some(3))] {
+        for (scores, own) in [("s_a s_c", None), ("s_*", Some(3))] {
+            let scores: Vec<String> = scores.split(' ').map(String::from).collect();
             let options = choose(ColumnChoice::default().with_scores(scores));
             let table = found(&names, options.with_class_names(given.clone())).unwrap();
             assert_eq!(table.class_names.map(|names| names.len()), own);
         }
         for choice in [
-            ColumnChoice::default().with_scores(["x*"]),
-            ColumnChoice::default().with_scores(["s_a", "s_d"]),
+            ColumnChoice::default().with_scores(["x*"].map(String::from)),
+            ColumnChoice::default().with_scores(["s_a", "s_d"].map(String::from)),
             ColumnChoice::default().with_label("lable"),
-            ColumnChoice::default().with_ids(["nr"]),
+            ColumnChoice::default().with_ids(["nr"].map(String::from)),
         ] {
             let error = found(&names, choose(choice)).unwrap_err();
             assert!(matches!(error, Error::MissingColumn { .. }), "{error}");
         }
         let mixed = ["logit_0", "prob_1"];
-        let error = found(&mixed, choose(ColumnChoice::default().with_scores(mixed))).unwrap_err();
+        let error = found(
+            &mixed,
+            choose(ColumnChoice::default().with_scores(mixed.map(String::from))),
+        )
+        .unwrap_err();
         assert!(matches!(error, Error::AmbiguousScores { .. }), "{error}");
     }
 
@@ -636,7 +633,10 @@ mod tests {
         assert!(matches!(error, Error::AmbiguousScores { .. }));
         let required = ReadOptions::default().with_labels(LabelNeed::Required);
         let error = found(&["logit_0", "logit_1", "lable"], required).unwrap_err();
-        assert!(error.to_string().contains("rename `lable`?"), "{error}");
+        assert!(
+            matches!(&error, Error::NoLabels { expected, .. } if expected.contains("`lable`")),
+            "{error}"
+        );
     }
 
     #[test]

@@ -10,26 +10,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ::csv::{ByteRecord, ErrorKind, ReaderBuilder, Trim};
 use ndarray::ArrayView2;
 
-use crate::array::{AnyArray, ElementType, Values};
+use crate::array::Values;
 use crate::atomic::AtomicFile;
-use crate::columns::{self, Header, ScoreColumns, TableColumns};
+use crate::columns::{self, Header, ScoreColumns};
 use crate::data_ref::{self, DataRef};
 use crate::error::{Error, Result, clean};
 use crate::formats::{Codec, OutputLayout, Reading, Writing};
 use crate::ids::{IdType, IdValues};
-use crate::packing::Packing;
+use crate::packing::{PackedFile, Packing};
 use crate::reader::ReadOptions;
-use crate::row_source::{Opened, RawRows, RowSource};
+use crate::row_source::{Opened, Wanted};
 use crate::spool::is_damage;
-use crate::writer::{EncodedSink, OutputSpec, ScoreRows, ScoreSink, write_bytes};
+use crate::text_table::{self, TextTable};
+use crate::writer::{EncodedSink, OutputSpec, ScoreRows, ScoreSink};
 
 pub(crate) const CODEC: Codec = Codec {
-    read: Reading::Table {
-        open,
-        labels: read_labels,
-    },
+    read: Reading::Table(open),
     write: Some(Writing {
-        needs_row_count: false,
         layout: OutputLayout::Text,
         create,
     }),
@@ -99,60 +96,24 @@ impl CsvTable {
                 path: path.to_path_buf(),
                 line: 1,
                 row: None,
-                problem: "the header is not UTF-8 text",
+                problem: "the header is not UTF-8 text".to_owned(),
             })?;
             table.names.push(clean(&name));
         }
         Ok(table)
     }
 
-    /// Reads the next row; false after the last.
-    fn advance(&mut self) -> Result<bool> {
-        self.row = Some(self.row.map_or(0, |row| row + 1));
-        if std::mem::take(&mut self.pending) {
-            return Ok(!self.record.is_empty());
-        }
-        let more = self.reader.read_byte_record(&mut self.record);
-        let more = more.map_err(|e| self.error(e))?;
-        let end = self.reader.position().byte();
-        self.row_end.store(end, Ordering::Relaxed);
-        Ok(more)
-    }
-
     fn line(&self) -> u64 {
         self.record.position().map_or(0, ::csv::Position::line)
     }
 
-    fn bad_line(&self, line: u64, problem: &'static str) -> Error {
+    fn bad_line(&self, line: u64, problem: &str) -> Error {
         Error::BadLine {
             path: self.path.clone(),
             line,
             row: self.row,
-            problem,
+            problem: problem.to_owned(),
         }
-    }
-
-    fn number(&self, column: usize) -> Result<f64> {
-        let cell = &self.record[column];
-        std::str::from_utf8(cell)
-            .ok()
-            .and_then(|text| text.parse().ok())
-            .ok_or_else(|| Error::NotANumber {
-                path: self.path.clone(),
-                row: self.row.unwrap_or(0),
-                line: self.line(),
-                column: self.names[column].clone(),
-                text: clean(&String::from_utf8_lossy(&cell[..cell.len().min(40)])),
-            })
-    }
-
-    fn text(&self, column: usize) -> Result<String> {
-        let text = std::str::from_utf8(&self.record[column]);
-        let text = text.map_err(|_| self.bad_line(self.line(), "the label is not UTF-8 text"))?;
-        if text.is_empty() {
-            return Err(self.bad_line(self.line(), "the label is missing"));
-        }
-        Ok(text.to_owned())
     }
 
     fn error(&self, error: ::csv::Error) -> Error {
@@ -185,6 +146,54 @@ impl CsvTable {
     }
 }
 
+impl TextTable for CsvTable {
+    fn advance(&mut self) -> Result<bool> {
+        self.row = Some(self.row.map_or(0, |row| row + 1));
+        if std::mem::take(&mut self.pending) {
+            return Ok(!self.record.is_empty());
+        }
+        let more = self.reader.read_byte_record(&mut self.record);
+        let more = more.map_err(|e| self.error(e))?;
+        let end = self.reader.position().byte();
+        self.row_end.store(end, Ordering::Relaxed);
+        Ok(more)
+    }
+
+    fn number(&self, column: usize) -> Result<f64> {
+        let cell = &self.record[column];
+        std::str::from_utf8(cell)
+            .ok()
+            .and_then(|text| text.parse().ok())
+            .ok_or_else(|| Error::NotANumber {
+                path: self.path.clone(),
+                row: self.row.unwrap_or(0),
+                line: self.line(),
+                column: self.names[column].clone(),
+                text: clean(&String::from_utf8_lossy(&cell[..cell.len().min(40)])),
+            })
+    }
+
+    fn label(&self, column: usize) -> Result<String> {
+        let text = std::str::from_utf8(&self.record[column]);
+        let text = text.map_err(|_| self.bad_line(self.line(), "the label is not UTF-8 text"))?;
+        if text.is_empty() {
+            return Err(self.bad_line(self.line(), "the label is missing"));
+        }
+        Ok(text.to_owned())
+    }
+
+    fn numbers(&self, _: usize, _: usize, _: &mut Vec<f64>) -> Result<()> {
+        unreachable!("a csv file has no lists")
+    }
+
+    fn push_id(&self, column: usize, to: &mut Values) -> Result<()> {
+        if let Values::Text(ids) = to {
+            ids.push(String::from_utf8_lossy(&self.record[column]).into_owned());
+        }
+        Ok(())
+    }
+}
+
 /// Whether a first line holds names: not if all of it is numbers, unless they count 0, 1, 2 as pandas' names do.
 fn is_header(record: &ByteRecord) -> bool {
     let is_number = |cell: &[u8]| {
@@ -195,97 +204,22 @@ fn is_header(record: &ByteRecord) -> bool {
     !record.iter().all(is_number) || (record.len() > 1 && record.iter().enumerate().all(counts))
 }
 
-/// Opens a table of scores.
-fn open(data: &DataRef, options: &ReadOptions) -> Result<Opened> {
+fn open(data: &DataRef, options: &ReadOptions, wanted: Wanted) -> Result<Opened> {
     let table = CsvTable::open(data.path(), options)?;
     let header = Header {
         names: &table.names,
         named: table.named,
         is_list: &|_| false,
     };
-    let columns = columns::find(data, &header, options)?;
-    let ScoreColumns::Wide(scores) = columns.scores.clone() else {
-        unreachable!("a csv file has no lists");
+    let columns = columns::find(data, &header, options, wanted)?;
+    let classes = match &columns.scores {
+        ScoreColumns::Wide(columns) => columns.len(),
+        ScoreColumns::List(_) => unreachable!("a csv file has no lists"),
     };
     let ids = columns.ids.iter();
     let ids = ids.map(|&column| (table.names[column].clone(), IdType::Text));
-    Ok(Opened {
-        kind: columns.kind,
-        classes: scores.len(),
-        rows: None,
-        has_labels: columns.label.is_some(),
-        class_names: columns.class_names.clone(),
-        split: None,
-        ignored: columns.ignored.clone(),
-        ids: ids.collect(),
-        source: Box::new(CsvSource {
-            table,
-            columns,
-            scores,
-        }),
-    })
-}
-
-/// Reads the labels of a table that holds nothing else of use.
-fn read_labels(path: &Path, options: &ReadOptions) -> Result<AnyArray> {
-    let mut table = CsvTable::open(path, options)?;
-    let chosen = options.columns.label.as_ref();
-    let column = columns::label_column(path, &table.names, chosen)?;
-    let mut labels = Vec::new();
-    while table.advance()? {
-        labels.push(table.text(column)?);
-    }
-    Ok(AnyArray::vector(ElementType::Text, Values::Text(labels)))
-}
-
-struct CsvSource {
-    table: CsvTable,
-    columns: TableColumns,
-    scores: Vec<usize>,
-}
-
-impl RowSource for CsvSource {
-    fn next_rows(&mut self, max: usize) -> Result<Option<RawRows>> {
-        let table = &mut self.table;
-        let mut scores = Vec::new();
-        let mut labels = Vec::new();
-        let mut weights = Vec::new();
-        let mut ids = vec![Vec::new(); self.columns.ids.len()];
-        let mut rows = 0;
-        while rows < max && table.advance()? {
-            for &column in &self.scores {
-                scores.push(table.number(column)?);
-            }
-            if let Some(column) = self.columns.label {
-                labels.push(table.text(column)?);
-            }
-            if let Some(column) = self.columns.weight {
-                weights.push(table.number(column)?);
-            }
-            for (values, &column) in ids.iter_mut().zip(&self.columns.ids) {
-                values.push(String::from_utf8_lossy(&table.record[column]).into_owned());
-            }
-            rows += 1;
-        }
-        if rows == 0 {
-            return Ok(None);
-        }
-        let has =
-            |column: Option<usize>, dtype, values| column.map(|_| AnyArray::vector(dtype, values));
-        Ok(Some(RawRows {
-            scores: AnyArray {
-                shape: vec![rows, self.scores.len()],
-                dtype: ElementType::F64,
-                values: Values::F64(scores),
-            },
-            labels: has(self.columns.label, ElementType::Text, Values::Text(labels)),
-            weights: has(self.columns.weight, ElementType::F64, Values::F64(weights)),
-            ids: ids
-                .into_iter()
-                .map(|values| AnyArray::vector(ElementType::Text, Values::Text(values)))
-                .collect(),
-        }))
-    }
+    let ids = ids.collect();
+    Ok(text_table::open(table, columns, classes, ids))
 }
 
 /// Fails once a row is too long: a few kilobytes of gzip can hold a row of gigabytes.
@@ -310,7 +244,8 @@ impl Read for RowGuard {
 /// Starts a table with one column per class.
 fn create(file: AtomicFile, spec: &OutputSpec) -> Result<Box<dyn ScoreSink>> {
     let delimiter = usual_delimiter(file.path());
-    let mut file = Packing::create(file)?;
+    let path = file.path().to_path_buf();
+    let file = Packing::create(file)?;
     let mut header = Vec::new();
     let ids = spec.ids.iter().map(|(name, _)| name.clone());
     for (column, name) in ids.chain(spec.column_names()).enumerate() {
@@ -320,14 +255,11 @@ fn create(file: AtomicFile, spec: &OutputSpec) -> Result<Box<dyn ScoreSink>> {
         write_quoted(&name, delimiter, &mut header);
     }
     header.push(b'\n');
-    write_bytes(&mut file, &header)?;
-    Ok(EncodedSink::boxed(
-        file,
-        move |rows, ids, buffer| match rows {
-            ScoreRows::F32(rows) => write_text(rows, ids, delimiter, buffer),
-            ScoreRows::F64(rows) => write_text(rows, ids, delimiter, buffer),
-        },
-    ))
+    let encode = move |rows: ScoreRows<'_>, ids: &[IdValues], buffer: &mut Vec<u8>| match rows {
+        ScoreRows::F32(rows) => write_text(rows, ids, delimiter, buffer),
+        ScoreRows::F64(rows) => write_text(rows, ids, delimiter, buffer),
+    };
+    EncodedSink::start(path, file, PackedFile::finish, &header, encode)
 }
 
 /// Numbers as the shortest text that reads back as the same number.

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::File;
+use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
@@ -10,15 +11,6 @@ use crate::packing::Packing;
 use crate::spool::{self, STDIN};
 
 /// A file, and which of its splits is meant: what a user types as `FILE` or `FILE#SPLIT`.
-///
-/// ```
-/// use ordercal_io::DataRef;
-///
-/// let data = DataRef::parse("runs/resnet.npz#test");
-/// assert_eq!(data.path().to_str(), Some("runs/resnet.npz"));
-/// assert_eq!(data.split(), Some("test"));
-/// assert_eq!(data.to_string(), "runs/resnet.npz#test");
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DataRef {
     path: PathBuf,
@@ -109,7 +101,7 @@ pub(crate) fn open(path: &Path) -> Result<(File, u64)> {
 }
 
 /// Opens a file to read from front to back; a compressed one is unpacked on the way.
-pub(crate) fn open_stream(path: &Path) -> Result<Box<dyn std::io::Read + Send>> {
+pub(crate) fn open_stream(path: &Path) -> Result<Box<dyn Read + Send>> {
     let packing = Packing::of(path).0;
     if packing == Packing::None || !path.is_file() {
         return Ok(Box::new(open(path)?.0));
@@ -135,9 +127,20 @@ pub(crate) fn open_as(path: &Path, plain: &Path) -> Result<(File, u64)> {
     Ok((file, metadata.len()))
 }
 
+/// Opens a file to read, and returns its size and its first bytes, at most eight.
+pub(crate) fn open_with_magic(path: &Path) -> Result<(File, u64, Vec<u8>)> {
+    let (mut file, size) = open(path)?;
+    let mut magic = Vec::new();
+    (&mut file)
+        .take(8)
+        .read_to_end(&mut magic)
+        .and_then(|_| file.rewind())
+        .map_err(|e| Error::io(path, "read", e))?;
+    Ok((file, size, magic))
+}
+
 /// Reads a whole file, for formats that are decoded in memory.
 pub(crate) fn read_all(path: &Path) -> Result<Vec<u8>> {
-    use std::io::Read;
     let (mut file, size) = open(path)?;
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
     file.read_to_end(&mut bytes)

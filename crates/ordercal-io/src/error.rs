@@ -15,119 +15,77 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Every message starts with the name of the file. Rows and columns are counted from 0 in every format, as in
 /// numpy. For csv files, messages also give the line, counted from 1 as editors do.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what the fields are")]
 #[non_exhaustive]
 pub enum Error {
     /// The file does not exist.
     #[error("{}: there is no such file", path.display())]
-    NotFound {
-        /// The file.
-        path: PathBuf,
-    },
+    NotFound { path: PathBuf },
     /// The path names a folder.
     #[error("{}: this is a folder; name a file", path.display())]
-    IsDirectory {
-        /// The folder.
-        path: PathBuf,
-    },
+    IsDirectory { path: PathBuf },
     /// The operating system refused.
     #[error("{}: cannot {action} the file: {source}", path.display())]
     Io {
-        /// The file.
         path: PathBuf,
-        /// What was tried: `read`, `create`, `write`, …
         action: &'static str,
-        /// What the operating system said.
         source: io::Error,
     },
     /// The ending of the file is not that of a format that can be read or written.
     #[error("{}: the file's ending is not known; {hint}", path.display())]
-    UnknownFormat {
-        /// The file.
-        path: PathBuf,
-        /// The known endings.
-        hint: String,
-    },
+    UnknownFormat { path: PathBuf, hint: String },
     /// This build was made without the code for the format.
     #[error("{}: this build has no support for {format} files; rebuild it with the feature `{feature}`", path.display())]
     FeatureOff {
-        /// The file.
         path: PathBuf,
-        /// The format.
         format: Format,
-        /// The cargo feature to switch on.
         feature: &'static str,
     },
     /// The file has no bytes.
     #[error("{}: the file is empty", path.display())]
-    Empty {
-        /// The file.
-        path: PathBuf,
-    },
+    Empty { path: PathBuf },
     /// The first bytes are not those of the format.
     #[error("{}: the file is not in {format} format: it starts with the bytes {found:02x?}", path.display())]
     WrongMagic {
-        /// The file.
         path: PathBuf,
-        /// What the ending says it is.
         format: Format,
-        /// The first bytes of the file.
         found: Vec<u8>,
     },
     /// The first bytes are not those of a compressed file.
     #[error("{}: the file is not compressed as its ending {ending} says: it starts with the bytes {found:02x?}", path.display())]
     NotPacked {
-        /// The file.
         path: PathBuf,
-        /// The ending.
         ending: &'static str,
-        /// The first bytes of the file.
         found: Vec<u8>,
     },
     /// A compressed file that cannot be unpacked.
     #[error("{}: the file cannot be unpacked: {message}", path.display())]
-    BadPacking {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        message: String,
-    },
+    BadPacking { path: PathBuf, message: String },
     /// The file is shorter than it should be.
     #[error(
         "{}: {what} needs {needed} bytes from offset {offset}, but only {available} are there; \
          the file is cut short or damaged", path.display()
     )]
     Truncated {
-        /// The file.
         path: PathBuf,
-        /// Which part: an array's name, a header.
         what: String,
-        /// Where it starts.
         offset: u64,
-        /// How many bytes it needs.
         needed: u128,
-        /// How many there are.
         available: u64,
     },
     /// The file breaks the rules of its format at a known place.
     #[error("{}: byte {offset} of {what}: {problem}", path.display())]
     Malformed {
-        /// The file.
         path: PathBuf,
-        /// Which part: an array's name, a header, the pickle stream.
         what: String,
-        /// Where in that part, or in the file if the part is the file.
         offset: u64,
-        /// The rule that was broken.
         problem: &'static str,
     },
     /// A library that decodes the format refused the file.
     #[error("{}: the {format} data cannot be decoded: {message}", path.display())]
     Damaged {
-        /// The file.
         path: PathBuf,
-        /// The format.
         format: Format,
-        /// What the decoder said.
         message: String,
     },
     /// A pickle asks for something outside the list of harmless numpy constructors.
@@ -136,13 +94,9 @@ pub enum Error {
          only numpy arrays in tuples, lists and dicts are read", path.display()
     )]
     PickleForbidden {
-        /// The file.
         path: PathBuf,
-        /// Where.
         offset: u64,
-        /// The module asked for.
         module: String,
-        /// The name asked for.
         name: String,
     },
     /// An array of Python objects.
@@ -150,34 +104,21 @@ pub enum Error {
         "{}: `{array}` is an array of Python objects; \
          convert it with .astype(\"float32\") (scores) or .astype(str) (labels) and save it again", path.display()
     )]
-    ObjectArray {
-        /// The file.
-        path: PathBuf,
-        /// The array.
-        array: String,
-    },
+    ObjectArray { path: PathBuf, array: String },
     /// An array or column of a type that does not fit its role.
     #[error("{}: `{array}` has type {found}, but {expected}", path.display())]
     WrongDtype {
-        /// The file.
         path: PathBuf,
-        /// The array or column.
         array: String,
-        /// Its type.
         found: String,
-        /// What is needed.
         expected: &'static str,
     },
     /// An array of a shape that does not fit its role.
     #[error("{}: `{array}` has shape {shape:?}, but {expected}", path.display())]
     WrongShape {
-        /// The file.
         path: PathBuf,
-        /// The array.
         array: String,
-        /// Its shape.
         shape: Vec<usize>,
-        /// What is needed.
         expected: String,
     },
     /// Labels or weights of another length than the scores.
@@ -186,216 +127,129 @@ pub enum Error {
         path.display(), count(*found, "row", "rows"), count(*rows, "row", "rows")
     )]
     LengthMismatch {
-        /// The file.
         path: PathBuf,
-        /// The labels or weights.
         array: String,
-        /// Their length.
         found: usize,
-        /// The number of rows of scores.
         rows: usize,
     },
     /// No array or column with scores.
     #[error("{}: no scores found: expected {expected}; the file holds {present}", path.display())]
     NoScores {
-        /// The file.
         path: PathBuf,
-        /// What was looked for.
         expected: String,
-        /// What is in the file.
         present: String,
     },
     /// Labels are needed but there are none.
     #[error("{}: no labels found: expected {expected}; the file holds {present}", path.display())]
     NoLabels {
-        /// The file.
         path: PathBuf,
-        /// What was looked for.
         expected: String,
-        /// What is in the file.
         present: String,
     },
     /// There are several kinds of scores.
     #[error("{}: both `{first}` and `{second}` are there; choose one by saying the kind of scores", path.display())]
     AmbiguousScores {
-        /// The file.
         path: PathBuf,
-        /// One.
         first: String,
-        /// The other.
         second: String,
     },
     /// There are several columns or arrays that may be the labels.
     #[error("{}: both `{first}` and `{second}` may be the labels; choose one with --label-column", path.display())]
     AmbiguousLabels {
-        /// The file.
         path: PathBuf,
-        /// One.
         first: String,
-        /// The other.
         second: String,
     },
     /// A split that the file does not have.
     #[error("{}: there is no split `{split}`; {hint}", path.display())]
     UnknownSplit {
-        /// The file.
         path: PathBuf,
-        /// The split asked for.
         split: String,
-        /// The splits there are, and the nearest, in words.
         hint: String,
-        /// The splits there are.
         known: Vec<String>,
     },
     /// The file has several splits and none was picked.
     #[error("{}: the file holds the splits {}; pick one, as in {}#{}",
         path.display(), known.join(", "), path.display(), known[0])]
-    SplitNeeded {
-        /// The file.
-        path: PathBuf,
-        /// The splits there are.
-        known: Vec<String>,
-    },
+    SplitNeeded { path: PathBuf, known: Vec<String> },
     /// A file with models of groups in the place of one model.
     #[error(
         "{}: this file holds models of groups, not one model: `ordercal apply`, `evaluate` and `monitor` take it, and \
          ordercal.GroupedModel.load in Python",
         path.display()
     )]
-    GroupedModels {
-        /// The file.
-        path: PathBuf,
-    },
+    GroupedModels { path: PathBuf },
     /// Columns were asked for of a format that has none, or to be written to one.
     #[error("{}: a {format} file has no columns to hand through; use csv, jsonl, parquet or arrow", path.display())]
-    NotATable {
-        /// The file.
-        path: PathBuf,
-        /// Its format.
-        format: Format,
-    },
+    NotATable { path: PathBuf, format: Format },
     /// A table without a column that must be there.
     #[error("{}: there is no column `{column}`; the columns are {present}", path.display())]
     MissingColumn {
-        /// The file.
         path: PathBuf,
-        /// The column.
         column: String,
-        /// The columns there are.
         present: String,
     },
     /// Two columns or arrays with one name.
     #[error("{}: there are two of the name `{name}`", path.display())]
-    Duplicate {
-        /// The file.
-        path: PathBuf,
-        /// The name.
-        name: String,
-    },
+    Duplicate { path: PathBuf, name: String },
     /// A cell of a csv file that is not a number.
     #[error("{}: row {row} (line {line}), column `{column}`: `{text}` is not a number", path.display())]
     NotANumber {
-        /// The file.
         path: PathBuf,
-        /// The row.
         row: usize,
-        /// The line, from 1.
         line: u64,
-        /// The column.
         column: String,
-        /// The cell.
         text: String,
     },
     /// A row of a csv file with too few or too many cells.
     #[error("{}: row {row} (line {line}): {found} cells, but the header has {expected} columns", path.display())]
     WrongFieldCount {
-        /// The file.
         path: PathBuf,
-        /// The row.
         row: usize,
-        /// The line, from 1.
         line: u64,
-        /// How many columns the header has.
         expected: u64,
-        /// How many cells there are.
         found: u64,
     },
-    /// A line of a csv file that cannot be a line of a table.
+    /// A line that cannot be a row of a table.
     #[error("{}: {}: {problem}", path.display(), row_and_line(*row, *line))]
     BadLine {
-        /// The file.
         path: PathBuf,
-        /// The line, from 1.
         line: u64,
-        /// The row; `None` for the header.
         row: Option<usize>,
-        /// What is wrong with it.
-        problem: &'static str,
-    },
-    /// A line of a JSON-lines file that is no object.
-    #[error("{}: row {row} (line {line}): {message}", path.display())]
-    BadJson {
-        /// The file.
-        path: PathBuf,
-        /// The row.
-        row: usize,
-        /// The line, from 1.
-        line: u64,
-        /// What is wrong with it.
-        message: String,
+        problem: String,
     },
     /// A missing value.
     #[error("{}: row {row}, column `{column}`: the value is missing (null)", path.display())]
     MissingValue {
-        /// The file.
         path: PathBuf,
-        /// The row.
         row: usize,
-        /// The column.
         column: String,
     },
     /// A row of a list column with another length than the first.
     #[error("{}: row {row}: `{column}` holds {found} values, but the first row holds {expected}", path.display())]
     RaggedRow {
-        /// The file.
         path: PathBuf,
-        /// The row.
         row: usize,
-        /// The list column.
         column: String,
-        /// The length of this row.
         found: usize,
-        /// The length of the first row.
         expected: usize,
     },
     /// A label that is a number but not an integer.
     #[error("{}: row {row}: the label {value:?} is not an integer", path.display())]
     LabelNotInteger {
-        /// The file.
         path: PathBuf,
-        /// The row.
         row: usize,
-        /// The label.
         value: f64,
     },
     /// A row of one-hot labels that is not a single 1 among zeros.
     #[error("{}: row {row}: a one-hot label must be a single 1 among zeros", path.display())]
-    NotOneHot {
-        /// The file.
-        path: PathBuf,
-        /// The row.
-        row: usize,
-    },
+    NotOneHot { path: PathBuf, row: usize },
     /// A label that is not among the class names.
     #[error("{}: row {row}: the label `{label}` is not a class name{hint}", path.display())]
     UnknownLabel {
-        /// The file.
         path: PathBuf,
-        /// The row.
         row: usize,
-        /// The label.
         label: String,
-        /// The nearest class name in words, or nothing.
         hint: String,
     },
     /// A label is a name, and it is not known which class has it.
@@ -405,11 +259,8 @@ pub enum Error {
          `class_names`, or name the columns `logit_cat` and so on", path.display()
     )]
     ClassNamesNeeded {
-        /// The file.
         path: PathBuf,
-        /// The row.
         row: usize,
-        /// The label.
         label: String,
     },
     /// Class names that were given and are not those of the file.
@@ -418,11 +269,8 @@ pub enum Error {
         path.display()
     )]
     OtherClassNames {
-        /// The file.
         path: PathBuf,
-        /// The names of the file.
         found: String,
-        /// The names that were given.
         given: String,
     },
     /// Class names that do not match the columns of the scores.
@@ -431,79 +279,51 @@ pub enum Error {
         path.display()
     )]
     ClassNameCount {
-        /// The file.
         path: PathBuf,
-        /// How many names there are.
         found: usize,
-        /// How many classes the scores have.
         classes: usize,
     },
     /// The file was read, but what it holds is not a valid dataset.
     #[error("{}{}: {source}", path.display(), split_suffix(split))]
     Data {
-        /// The file.
         path: PathBuf,
-        /// The split, if one was picked.
         split: Option<String>,
-        /// What the library found.
         source: ordercal::Error,
     },
     /// A format that starts with the number of rows, which was not given.
     #[error("{}: the {format} format starts with the number of rows, which is not known", path.display())]
-    RowCountNeeded {
-        /// The file.
-        path: PathBuf,
-        /// The format.
-        format: Format,
-    },
+    RowCountNeeded { path: PathBuf, format: Format },
     /// More or fewer rows were written than announced.
     #[error("{}: {} announced but {written} written",
         path.display(), count(*announced, "row was", "rows were"))]
     WrongRowCount {
-        /// The file.
         path: PathBuf,
-        /// How many were announced.
         announced: usize,
-        /// How many were written.
         written: usize,
     },
     /// Rows of another width or type than the writer was made for.
     #[error("{}: the file has {expected} columns, but rows of {found} columns were given", path.display())]
     WrongBlock {
-        /// The file.
         path: PathBuf,
-        /// The number and type of the file's columns.
         expected: String,
-        /// The number and type of the columns given.
         found: String,
     },
     /// A file that holds something else where a fitted model is expected.
     #[error("{}: this file holds no fitted model; make one with `ordercal fit`", path.display())]
-    NotAModel {
-        /// The file.
-        path: PathBuf,
-    },
+    NotAModel { path: PathBuf },
     /// A model that a newer version of ordercal wrote.
     #[error(
         "{}: the model has format version {version}, and this version of ordercal reads up to {known}; \
          update ordercal", path.display()
     )]
     NewerModel {
-        /// The file.
         path: PathBuf,
-        /// Its version.
         version: u32,
-        /// The newest that is known here.
         known: u32,
     },
     /// A model whose parts do not fit together.
     #[error("{}: the model is damaged: {message}", path.display())]
-    DamagedModel {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        message: String,
-    },
+    DamagedModel { path: PathBuf, message: String },
 }
 
 /// Text from a file for use in a message: without control characters, and not too long.
@@ -528,56 +348,91 @@ fn split_suffix(split: &Option<String>) -> String {
 }
 
 impl Error {
-    /// The file this is about.
-    pub fn path(&self) -> &Path {
-        match self {
-            Self::NotFound { path }
-            | Self::IsDirectory { path }
-            | Self::Io { path, .. }
-            | Self::UnknownFormat { path, .. }
-            | Self::FeatureOff { path, .. }
-            | Self::Empty { path }
-            | Self::WrongMagic { path, .. }
-            | Self::NotPacked { path, .. }
-            | Self::BadPacking { path, .. }
-            | Self::Truncated { path, .. }
-            | Self::Malformed { path, .. }
-            | Self::Damaged { path, .. }
-            | Self::PickleForbidden { path, .. }
-            | Self::ObjectArray { path, .. }
-            | Self::WrongDtype { path, .. }
-            | Self::WrongShape { path, .. }
-            | Self::LengthMismatch { path, .. }
-            | Self::NoScores { path, .. }
-            | Self::NoLabels { path, .. }
-            | Self::AmbiguousScores { path, .. }
-            | Self::AmbiguousLabels { path, .. }
-            | Self::NotATable { path, .. }
-            | Self::GroupedModels { path }
-            | Self::UnknownSplit { path, .. }
-            | Self::SplitNeeded { path, .. }
-            | Self::MissingColumn { path, .. }
-            | Self::Duplicate { path, .. }
-            | Self::NotANumber { path, .. }
-            | Self::WrongFieldCount { path, .. }
-            | Self::BadLine { path, .. }
-            | Self::BadJson { path, .. }
-            | Self::MissingValue { path, .. }
-            | Self::RaggedRow { path, .. }
-            | Self::LabelNotInteger { path, .. }
-            | Self::NotOneHot { path, .. }
-            | Self::UnknownLabel { path, .. }
-            | Self::ClassNamesNeeded { path, .. }
-            | Self::OtherClassNames { path, .. }
-            | Self::ClassNameCount { path, .. }
-            | Self::Data { path, .. }
-            | Self::RowCountNeeded { path, .. }
-            | Self::WrongRowCount { path, .. }
-            | Self::WrongBlock { path, .. }
-            | Self::NotAModel { path }
-            | Self::NewerModel { path, .. }
-            | Self::DamagedModel { path, .. } => path,
+    /// A file that was read but does not hold valid data.
+    pub(crate) fn data(path: &Path, source: ordercal::Error) -> Self {
+        Self::Data {
+            path: path.to_path_buf(),
+            split: None,
+            source,
         }
+    }
+
+    /// A part of a file that is longer than what is left of it.
+    pub(crate) fn truncated(
+        path: &Path,
+        what: impl Into<String>,
+        offset: u64,
+        needed: u128,
+        available: u64,
+    ) -> Self {
+        Self::Truncated {
+            path: path.to_path_buf(),
+            what: what.into(),
+            offset,
+            needed,
+            available,
+        }
+    }
+
+    pub(crate) fn wrong_magic(path: &Path, format: Format, found: Vec<u8>) -> Self {
+        Self::WrongMagic {
+            path: path.to_path_buf(),
+            format,
+            found,
+        }
+    }
+
+    pub(crate) fn wrong_type(
+        path: &Path,
+        array: impl Into<String>,
+        found: impl ToString,
+        expected: &'static str,
+    ) -> Self {
+        Self::WrongDtype {
+            path: path.to_path_buf(),
+            array: array.into(),
+            found: found.to_string(),
+            expected,
+        }
+    }
+
+    pub(crate) fn duplicate(path: &Path, name: impl Into<String>) -> Self {
+        Self::Duplicate {
+            path: path.to_path_buf(),
+            name: name.into(),
+        }
+    }
+
+    pub(crate) fn no_labels(path: &Path, expected: impl Into<String>, present: String) -> Self {
+        Self::NoLabels {
+            path: path.to_path_buf(),
+            expected: expected.into(),
+            present,
+        }
+    }
+
+    pub(crate) fn missing_column(
+        path: &Path,
+        column: impl Into<String>,
+        present: impl Into<String>,
+    ) -> Self {
+        Self::MissingColumn {
+            path: path.to_path_buf(),
+            column: column.into(),
+            present: present.into(),
+        }
+    }
+
+    /// Fails unless there is a name for every class.
+    pub(crate) fn check_name_count(path: &Path, found: usize, classes: usize) -> Result<()> {
+        if found == classes {
+            return Ok(());
+        }
+        Err(Self::ClassNameCount {
+            path: path.to_path_buf(),
+            found,
+            classes,
+        })
     }
 
     /// Wraps what a decoder said.

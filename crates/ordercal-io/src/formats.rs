@@ -4,13 +4,12 @@ use std::fmt;
 use std::path::Path;
 
 use crate::archive::Archive;
-use crate::array::AnyArray;
 use crate::atomic::AtomicFile;
 use crate::data_ref::DataRef;
 use crate::error::{Error, Result};
 use crate::packing::Packing;
 use crate::reader::ReadOptions;
-use crate::row_source::Opened;
+use crate::row_source::{Opened, Wanted};
 use crate::writer::{OutputSpec, ScoreSink};
 #[cfg(feature = "parquet")]
 use crate::{arrow, parquet};
@@ -33,18 +32,11 @@ pub(crate) enum Reading {
     /// Arrays with names, perhaps of several splits.
     Archive(fn(&Path) -> Result<Box<dyn Archive>>),
     /// Columns with names.
-    Table {
-        /// Starts reading rows.
-        open: fn(&DataRef, &ReadOptions) -> Result<Opened>,
-        /// Reads the labels of a table that holds nothing else of use.
-        labels: fn(&Path, &ReadOptions) -> Result<AnyArray>,
-    },
+    Table(fn(&DataRef, &ReadOptions, Wanted) -> Result<Opened>),
 }
 
 /// How a format is written.
 pub(crate) struct Writing {
-    /// Whether the file starts with the number of rows.
-    pub(crate) needs_row_count: bool,
     /// Whether it is a table of text, which may be compressed and take columns that are handed through.
     pub(crate) layout: OutputLayout,
     /// Writes what comes before the first row. If `needs_row_count`, `spec.rows` is known.
@@ -54,7 +46,7 @@ pub(crate) struct Writing {
 /// What a file that is written looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OutputLayout {
-    /// One array.
+    /// One array, which starts with the number of rows.
     Array,
     /// Columns.
     Table,
@@ -87,9 +79,7 @@ macro_rules! formats {
                     $(Self::$format => &$codec,)*
                 }
             }
-        }
 
-        impl Format {
             /// The name of the format.
             pub fn name(self) -> &'static str {
                 match self {
@@ -191,7 +181,7 @@ impl Format {
     /// Whether a writer must be told the number of rows before the first row.
     pub fn needs_row_count(self) -> bool {
         let write = self.codec().write.as_ref();
-        write.is_some_and(|write| write.needs_row_count)
+        write.is_some_and(|write| write.layout == OutputLayout::Array)
     }
 
     /// Whether a file can hold several splits.
@@ -208,20 +198,12 @@ impl Format {
 }
 
 /// The endings of all files that can be read, separated by spaces.
-///
-/// ```
-/// assert!(ordercal_io::readable_endings().starts_with(".npy .npz .csv "));
-/// ```
 pub fn readable_endings() -> String {
     let packed = Packing::endings().join(" or ");
     format!("{} (and {packed} of each)", join_endings(|_| true))
 }
 
 /// The endings of all files that can be written, separated by spaces.
-///
-/// ```
-/// assert!(!ordercal_io::writable_endings().contains(".pkl"));
-/// ```
 pub fn writable_endings() -> String {
     let is_text = |format: Format| {
         let write = format.codec().write.as_ref();
@@ -250,12 +232,8 @@ mod feature_off {
     use crate::error::Error;
 
     pub(super) const CODEC: Codec = Codec {
-        read: Reading::Table {
-            open: |data, _| Err(refuse(data.path())),
-            labels: |path, _| Err(refuse(path)),
-        },
+        read: Reading::Table(|data, _, _| Err(refuse(data.path()))),
         write: Some(Writing {
-            needs_row_count: false,
             layout: OutputLayout::Table,
             create: |file, _| Err(refuse(file.path())),
         }),

@@ -12,9 +12,8 @@ use ordercal::Fitted;
 use ordercal::grouped::{FittedGroups, GroupFit, GroupKey, GroupMap, GroupedModel, GroupsReport};
 use serde::{Deserialize, Serialize};
 
-use crate::atomic::write_atomically;
-use crate::error::{Error, Result, clean};
-use crate::model_file::{SavedModel, assemble, from_json, open, to_json};
+use crate::error::Result;
+use crate::model_file::{Contents, SavedModel, assemble, save, to_json};
 
 /// The value of `format`.
 pub(crate) const FORMAT: &str = "ordercal-groups";
@@ -82,12 +81,7 @@ impl SavedGroups {
     /// # Errors
     /// If the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
-        let bytes = self.to_bytes().map_err(|source| Error::Data {
-            path: path.to_path_buf(),
-            split: None,
-            source,
-        })?;
-        write_atomically(path, &bytes)
+        save(path, self.to_bytes())
     }
 
     /// The bytes of the file.
@@ -132,7 +126,7 @@ impl SavedGroups {
     pub fn is_in(bytes: &[u8]) -> bool {
         let header = SafeTensors::read_metadata(bytes).ok();
         let metadata = header.and_then(|(_, header)| header.metadata().clone());
-        metadata.is_some_and(|m| m.get("format").map(String::as_str) == Some(FORMAT))
+        metadata.is_some_and(|m| m.get("format").is_some_and(|format| format == FORMAT))
     }
 
     /// Reads a file and checks it.
@@ -148,19 +142,11 @@ impl SavedGroups {
     /// # Errors
     /// If the bytes are damaged, or hold no models of groups.
     pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Self> {
-        let damaged = |message: String| Error::DamagedModel {
-            path: path.to_path_buf(),
-            message: clean(&message),
-        };
-        let (metadata, tensors) = open(bytes, path, FORMAT, VERSION)?;
-        let get = |key: &str| {
-            let missing = || damaged(format!("its header has no `{key}`"));
-            metadata.get(key).ok_or_else(missing)
-        };
-        let by: Vec<String> = from_json("by", get("by")?).map_err(damaged)?;
-        let entries: Vec<Entry> = from_json("groups", get("groups")?).map_err(damaged)?;
+        let file = Contents::open(bytes, path, FORMAT, VERSION)?;
+        let by: Vec<String> = file.json("by")?;
+        let entries: Vec<Entry> = file.json("groups")?;
         let saved = |name: &str| {
-            let tensor = tensors.tensor(name).map_err(|e| damaged(e.to_string()))?;
+            let tensor = file.tensors.tensor(name).map_err(|e| file.damaged(e))?;
             SavedModel::from_bytes(tensor.data(), path)
         };
         let pooled = saved("pooled")?;
@@ -169,7 +155,7 @@ impl SavedGroups {
             let weight = entry.weight;
             let good = weight > 0.0 && weight <= 1.0;
             if !good || entry.key.is_empty() || entry.key.len() > by.len() {
-                return Err(damaged(format!("group {place} in its header")));
+                return Err(file.damaged(format!("group {place} in its header")));
             }
             let own = saved(&format!("group.{place}"))?.model;
             maps.insert(entry.key, GroupMap { own, weight });
@@ -177,10 +163,10 @@ impl SavedGroups {
         let model = GroupedModel::new(pooled.model.clone(), maps);
         Ok(Self {
             by,
-            model: model.map_err(|e| damaged(e.to_string()))?,
+            model: model.map_err(|e| file.damaged(e))?,
             pooled,
-            group_method: from_json("group_method", get("group_method")?).map_err(damaged)?,
-            report: from_json("report", get("report")?).map_err(damaged)?,
+            group_method: file.json("group_method")?,
+            report: file.json("report")?,
         })
     }
 }

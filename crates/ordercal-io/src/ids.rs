@@ -1,7 +1,6 @@
 //! Columns that are handed through from an input table to an output table.
 
 use std::collections::HashMap;
-use std::hash::Hash;
 
 use crate::array::{AnyArray, Values};
 use crate::labels::to_f64;
@@ -53,20 +52,12 @@ impl IdValues {
 
     /// Equal values as equal numbers, in the order of their first rows.
     pub(crate) fn numbers(&self) -> Vec<u32> {
-        fn number<K: Hash + Eq>(values: impl Iterator<Item = K>) -> Vec<u32> {
-            let mut known = HashMap::new();
-            let mut next = |value: K| {
-                let count = known.len() as u32;
-                *known.entry(value).or_insert(count)
-            };
-            values.map(&mut next).collect()
-        }
-        match self {
-            Self::Integer(values) => number(values.iter()),
-            // As bits, because floats have no hash.
-            Self::Float(values) => number(values.iter().map(|value| value.to_bits())),
-            Self::Text(values) => number(values.iter()),
-        }
+        let mut known = HashMap::new();
+        let number = |row: usize| {
+            let count = known.len() as u32;
+            *known.entry(self.text(row)).or_insert(count)
+        };
+        (0..self.len()).map(number).collect()
     }
 
     /// The type.

@@ -10,26 +10,23 @@ use std::path::{Path, PathBuf};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
-use crate::array::{AnyArray, ElementType, Values};
+use crate::array::Values;
 use crate::atomic::AtomicFile;
-use crate::columns::{self, Header, ScoreColumns, TableColumns};
+use crate::columns::{self, Header, ScoreColumns};
 use crate::data_ref::{self, DataRef};
 use crate::error::{Error, Result, clean};
 use crate::formats::{Codec, OutputLayout, Reading, Writing};
 use crate::ids::{IdType, IdValues};
-use crate::packing::Packing;
+use crate::packing::{PackedFile, Packing};
 use crate::reader::ReadOptions;
-use crate::row_source::{Opened, RawRows, RowSource};
-use crate::spool::is_damage;
+use crate::row_source::{Opened, Wanted};
+use crate::spool::read_error;
+use crate::text_table::{self, TextTable};
 use crate::writer::{EncodedSink, OutputSpec, ScoreRows, ScoreSink};
 
 pub(crate) const CODEC: Codec = Codec {
-    read: Reading::Table {
-        open,
-        labels: read_labels,
-    },
+    read: Reading::Table(open),
     write: Some(Writing {
-        needs_row_count: false,
         layout: OutputLayout::Text,
         create,
     }),
@@ -92,11 +89,7 @@ impl JsonTable {
             buffer: Vec::new(),
         };
         let Some(Object(entries)) = table.next_object()? else {
-            return Err(Error::Data {
-                path: path.to_path_buf(),
-                split: None,
-                source: ordercal::Error::NoRows,
-            });
+            return Err(Error::data(path, ordercal::Error::NoRows));
         };
         for (name, value) in entries {
             let name = clean(&name);
@@ -105,10 +98,7 @@ impl JsonTable {
                 .insert(name.clone(), table.names.len())
                 .is_some()
             {
-                return Err(Error::Duplicate {
-                    path: path.to_path_buf(),
-                    name,
-                });
+                return Err(Error::duplicate(path, name));
             }
             table.names.push(name);
             table.values.push(Some(value));
@@ -122,14 +112,8 @@ impl JsonTable {
         loop {
             self.buffer.clear();
             let mut line = (&mut self.reader).take(LONGEST_LINE + 1);
-            let count = line.read_until(b'\n', &mut self.buffer).map_err(|e| {
-                if is_damage(&e) {
-                    let message = e.to_string();
-                    let path = self.path.clone();
-                    return Error::BadPacking { path, message };
-                }
-                Error::io(&self.path, "read", e)
-            })?;
+            let count = line.read_until(b'\n', &mut self.buffer);
+            let count = count.map_err(|e| read_error(&self.path, e))?;
             if count == 0 {
                 return Ok(None);
             }
@@ -145,15 +129,46 @@ impl JsonTable {
     }
 
     fn bad_line(&self, message: &str) -> Error {
-        Error::BadJson {
+        Error::BadLine {
             path: self.path.clone(),
-            row: self.row,
             line: self.line,
-            message: clean(message),
+            row: Some(self.row),
+            problem: clean(message),
         }
     }
 
-    /// Reads the next row; false after the last.
+    fn value(&self, column: usize) -> Result<&Value> {
+        match &self.values[column] {
+            None | Some(Value::Null) => Err(Error::MissingValue {
+                path: self.path.clone(),
+                row: self.row,
+                column: self.names[column].clone(),
+            }),
+            Some(value) => Ok(value),
+        }
+    }
+
+    fn not_a_number(&self, column: usize, value: &Value) -> Error {
+        let text: String = value.to_string().chars().take(40).collect();
+        Error::NotANumber {
+            path: self.path.clone(),
+            row: self.row,
+            line: self.line,
+            column: self.names[column].clone(),
+            text: clean(&text),
+        }
+    }
+
+    fn id_type(&self, column: usize) -> IdType {
+        match &self.values[column] {
+            Some(Value::Number(n)) if n.is_i64() => IdType::Integer,
+            Some(Value::Number(_)) => IdType::Float,
+            _ => IdType::Text,
+        }
+    }
+}
+
+impl TextTable for JsonTable {
     fn advance(&mut self) -> Result<bool> {
         if std::mem::take(&mut self.pending) {
             return Ok(true);
@@ -178,34 +193,11 @@ impl JsonTable {
         Ok(true)
     }
 
-    fn value(&self, column: usize) -> Result<&Value> {
-        match &self.values[column] {
-            None | Some(Value::Null) => Err(Error::MissingValue {
-                path: self.path.clone(),
-                row: self.row,
-                column: self.names[column].clone(),
-            }),
-            Some(value) => Ok(value),
-        }
-    }
-
     fn number(&self, column: usize) -> Result<f64> {
         let value = self.value(column)?;
         number(value).ok_or_else(|| self.not_a_number(column, value))
     }
 
-    fn not_a_number(&self, column: usize, value: &Value) -> Error {
-        let text: String = value.to_string().chars().take(40).collect();
-        Error::NotANumber {
-            path: self.path.clone(),
-            row: self.row,
-            line: self.line,
-            column: self.names[column].clone(),
-            text: clean(&text),
-        }
-    }
-
-    /// Appends the numbers of a list, of which there must be `expected`.
     fn numbers(&self, column: usize, expected: usize, to: &mut Vec<f64>) -> Result<()> {
         let list = self.value(column)?;
         let list = list
@@ -231,15 +223,6 @@ impl JsonTable {
         text(value).ok_or_else(|| self.bad_line("a label must be a number or text"))
     }
 
-    fn id_type(&self, column: usize) -> IdType {
-        match &self.values[column] {
-            Some(Value::Number(n)) if n.is_i64() => IdType::Integer,
-            Some(Value::Number(_)) => IdType::Float,
-            _ => IdType::Text,
-        }
-    }
-
-    /// Appends a value of a column that is handed through.
     fn push_id(&self, column: usize, to: &mut Values) -> Result<()> {
         let value = self.value(column)?;
         let wrong = || self.not_a_number(column, value);
@@ -273,8 +256,7 @@ fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// Opens a table of scores.
-fn open(data: &DataRef, options: &ReadOptions) -> Result<Opened> {
+fn open(data: &DataRef, options: &ReadOptions, wanted: Wanted) -> Result<Opened> {
     let table = JsonTable::open(data.path())?;
     let is_list = |column: usize| matches!(table.values[column], Some(Value::Array(_)));
     let header = Header {
@@ -282,108 +264,20 @@ fn open(data: &DataRef, options: &ReadOptions) -> Result<Opened> {
         named: true,
         is_list: &is_list,
     };
-    let columns = columns::find(data, &header, options)?;
+    let columns = columns::find(data, &header, options, wanted)?;
     let classes = match &columns.scores {
         ScoreColumns::Wide(columns) => columns.len(),
         ScoreColumns::List(column) => table.value(*column)?.as_array().map_or(0, Vec::len),
     };
     let ids = columns.ids.iter();
     let ids = ids.map(|&column| (table.names[column].clone(), table.id_type(column)));
-    let ids: Vec<(String, IdType)> = ids.collect();
-    Ok(Opened {
-        kind: columns.kind,
-        classes,
-        rows: None,
-        has_labels: columns.label.is_some(),
-        class_names: columns.class_names.clone(),
-        split: None,
-        ignored: columns.ignored.clone(),
-        source: Box::new(JsonSource {
-            table,
-            columns,
-            classes,
-            ids: ids.iter().map(|(_, id_type)| *id_type).collect(),
-        }),
-        ids,
-    })
-}
-
-/// Reads the labels of a table that holds nothing else of use.
-fn read_labels(path: &Path, options: &ReadOptions) -> Result<AnyArray> {
-    let mut table = JsonTable::open(path)?;
-    let column = columns::label_column(path, &table.names, options.columns.label.as_ref())?;
-    let mut labels = Vec::new();
-    while table.advance()? {
-        labels.push(table.label(column)?);
-    }
-    Ok(AnyArray::vector(ElementType::Text, Values::Text(labels)))
-}
-
-struct JsonSource {
-    table: JsonTable,
-    columns: TableColumns,
-    classes: usize,
-    ids: Vec<IdType>,
-}
-
-impl RowSource for JsonSource {
-    fn next_rows(&mut self, max: usize) -> Result<Option<RawRows>> {
-        let table = &mut self.table;
-        let (mut scores, mut labels, mut weights) = (Vec::new(), Vec::new(), Vec::new());
-        let element = |id_type: &IdType| match id_type {
-            IdType::Integer => ElementType::I64,
-            IdType::Float => ElementType::F64,
-            IdType::Text => ElementType::Text,
-        };
-        let elements: Vec<ElementType> = self.ids.iter().map(element).collect();
-        let mut ids: Vec<Values> = elements
-            .iter()
-            .map(|dtype| Values::with_capacity(*dtype, 0))
-            .collect();
-        let mut rows = 0;
-        while rows < max && table.advance()? {
-            match &self.columns.scores {
-                ScoreColumns::Wide(columns) => {
-                    for &column in columns {
-                        scores.push(table.number(column)?);
-                    }
-                }
-                ScoreColumns::List(column) => table.numbers(*column, self.classes, &mut scores)?,
-            }
-            if let Some(column) = self.columns.label {
-                labels.push(table.label(column)?);
-            }
-            if let Some(column) = self.columns.weight {
-                weights.push(table.number(column)?);
-            }
-            for (values, &column) in ids.iter_mut().zip(&self.columns.ids) {
-                table.push_id(column, values)?;
-            }
-            rows += 1;
-        }
-        if rows == 0 {
-            return Ok(None);
-        }
-        let has =
-            |column: Option<usize>, dtype, values| column.map(|_| AnyArray::vector(dtype, values));
-        let ids = elements.into_iter().zip(ids);
-        Ok(Some(RawRows {
-            scores: AnyArray {
-                shape: vec![rows, self.classes],
-                dtype: ElementType::F64,
-                values: Values::F64(scores),
-            },
-            labels: has(self.columns.label, ElementType::Text, Values::Text(labels)),
-            weights: has(self.columns.weight, ElementType::F64, Values::F64(weights)),
-            ids: ids
-                .map(|(dtype, values)| AnyArray::vector(dtype, values))
-                .collect(),
-        }))
-    }
+    let ids = ids.collect();
+    Ok(text_table::open(table, columns, classes, ids))
 }
 
 /// Starts a file. With class names every class has a key, otherwise the scores are a list.
 fn create(file: AtomicFile, spec: &OutputSpec) -> Result<Box<dyn ScoreSink>> {
+    let path = file.path().to_path_buf();
     let file = Packing::create(file)?;
     let key = |name: &str| Value::from(name).to_string();
     let ids: Vec<String> = spec.ids.iter().map(|(name, _)| key(name)).collect();
@@ -394,13 +288,11 @@ fn create(file: AtomicFile, spec: &OutputSpec) -> Result<Box<dyn ScoreSink>> {
         scores,
         list: key(spec.array_name()),
     };
-    Ok(EncodedSink::boxed(
-        file,
-        move |rows, ids, buffer| match rows {
-            ScoreRows::F32(rows) => keys.write(&rows, ids, buffer),
-            ScoreRows::F64(rows) => keys.write(&rows, ids, buffer),
-        },
-    ))
+    let encode = move |rows: ScoreRows<'_>, ids: &[IdValues], buffer: &mut Vec<u8>| match rows {
+        ScoreRows::F32(rows) => keys.write(&rows, ids, buffer),
+        ScoreRows::F64(rows) => keys.write(&rows, ids, buffer),
+    };
+    EncodedSink::start(path, file, PackedFile::finish, b"", encode)
 }
 
 /// The keys of a file that is written, as JSON text.

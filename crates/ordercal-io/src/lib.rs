@@ -64,8 +64,6 @@ mod columns;
 mod csv;
 mod data_ref;
 mod error;
-#[cfg(test)]
-mod faults;
 mod formats;
 mod grouped_file;
 mod ids;
@@ -90,6 +88,9 @@ mod row_source;
 mod safetensors;
 mod spool;
 mod stored_zip;
+#[cfg(test)]
+mod tests;
+mod text_table;
 mod torch;
 mod whole_array;
 mod writer;

@@ -130,20 +130,6 @@ impl LoadedData {
 
 /// Reads a file, or one split of it, whole. `kind` says what the scores are where their name does not.
 ///
-/// ```
-/// use ordercal::ScoreKind;
-/// use ordercal_io::{DataRef, load};
-///
-/// let dir = tempfile::tempdir().unwrap();
-/// let path = dir.path().join("scores.csv");
-/// std::fs::write(&path, "label,prob_cat,prob_dog\ndog,0.25,0.75\ncat,0.9,0.1\n").unwrap();
-/// let data = load(&DataRef::new(&path), None)?;
-/// assert_eq!(data.kind(), ScoreKind::Probs);
-/// assert_eq!(data.dataset()?.labels(), [1, 0]);
-/// assert_eq!(data.class_names().unwrap(), ["cat", "dog"]);
-/// # Ok::<(), ordercal_io::Error>(())
-/// ```
-///
 /// # Errors
 /// If the file cannot be read, or holds no scores.
 pub fn load(data: &DataRef, kind: Option<ScoreKind>) -> Result<LoadedData> {

@@ -14,6 +14,7 @@ use std::path::Path;
 
 use ::safetensors::SafeTensors;
 use ::safetensors::tensor::{Dtype, TensorView};
+use derive_setters::Setters;
 use ordercal::models::{ModelParts, TensorValues};
 use ordercal::{Fingerprint, FitReport, Method, Model, ScoreKind, Scores};
 use serde::de::DeserializeOwned;
@@ -23,7 +24,7 @@ use sha2::{Digest, Sha256};
 
 use crate::atomic::write_atomically;
 use crate::error::{Error, Result, clean};
-use crate::safetensors::Safetensors;
+use crate::safetensors;
 
 /// The version of the format that this code writes, and the newest it reads.
 pub const FORMAT_VERSION: u32 = 2;
@@ -57,32 +58,18 @@ pub enum ClassType {
 }
 
 /// A fitted model, the method that fitted it, the report of the fit and the names of the classes.
-///
-/// ```
-/// use ndarray::array;
-/// use ordercal::{Dataset, Method, ScoreKind, Scores};
-/// use ordercal_io::SavedModel;
-///
-/// let logits = array![[4.0_f32, 1.0], [0.5, 3.0], [2.0, 1.0]];
-/// let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &[0, 1, 1])?;
-/// let method = Method::from_key("ts")?;
-/// let fitted = method.fit(&data)?;
-/// let saved = SavedModel::new(method, fitted);
-///
-/// let path = tempfile::tempdir()?.keep().join("model.safetensors");
-/// saved.save(&path)?;
-/// assert_eq!(SavedModel::load(&path)?, saved);
-/// # std::fs::remove_dir_all(path.parent().unwrap())?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Setters)]
+#[setters(prefix = "with_", into)]
 #[non_exhaustive]
 pub struct SavedModel {
     /// The model.
+    #[setters(skip)]
     pub model: Model,
     /// How it was fitted.
+    #[setters(skip)]
     pub method: Method,
     /// What the fit did.
+    #[setters(skip)]
     pub report: FitReport,
     /// The names of the classes, if they are known.
     pub class_names: Option<Vec<String>>,
@@ -108,50 +95,12 @@ impl SavedModel {
         }
     }
 
-    /// Adds a hash of the rows, by which an evaluation on the same rows is noticed.
-    #[must_use]
-    pub fn with_data(self, data: Fingerprint) -> Self {
-        Self {
-            data: Some(data),
-            ..self
-        }
-    }
-
-    /// Adds what the scores were.
-    #[must_use]
-    pub fn with_kind(self, kind: ScoreKind) -> Self {
-        Self {
-            kind: Some(kind),
-            ..self
-        }
-    }
-
-    /// Adds what the names of the classes are.
-    #[must_use]
-    pub fn with_class_type(self, class_type: ClassType) -> Self {
-        Self { class_type, ..self }
-    }
-
-    /// Adds the names of the classes.
-    #[must_use]
-    pub fn with_class_names(self, class_names: Option<Vec<String>>) -> Self {
-        Self {
-            class_names,
-            ..self
-        }
-    }
-
     /// Writes the model to a file, atomically.
     ///
     /// # Errors
     /// If the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
-        let bytes = self.to_bytes().map_err(|source| Error::Data {
-            path: path.to_path_buf(),
-            split: None,
-            source,
-        })?;
-        write_atomically(path, &bytes)
+        save(path, self.to_bytes())
     }
 
     /// The bytes of the file.
@@ -181,9 +130,8 @@ impl SavedModel {
             metadata.push(("data", data.to_string()));
         }
         let tensors = parts.tensors.into_iter().map(|(name, values)| {
-            let mut data = Vec::new();
-            let (dtype, count) = append(&values, &mut data);
-            (name, dtype, count, data)
+            let (dtype, count, bytes) = encode(&values);
+            (name, dtype, count, bytes)
         });
         Ok(assemble(metadata, tensors))
     }
@@ -194,7 +142,7 @@ impl SavedModel {
     /// If the file cannot be read, is damaged, holds no model, or one from a newer version.
     pub fn load(path: &Path) -> Result<Self> {
         // This checks the sizes in the header against the size of the file before memory is allocated.
-        Safetensors::open(path).map_err(|error| match error {
+        safetensors::open(path).map_err(|error| match error {
             // Any other file seems to begin with a header of absurd length.
             Error::Malformed { path, .. } => Error::NotAModel { path },
             error => error,
@@ -208,69 +156,47 @@ impl SavedModel {
     /// # Errors
     /// If the bytes are damaged, hold no model, or one from a newer version.
     pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Self> {
-        let damaged = |message: String| Error::DamagedModel {
-            path: path.to_path_buf(),
-            message: clean(&message),
-        };
-        let (metadata, tensors) = open(bytes, path, FORMAT, FORMAT_VERSION)?;
-        let get = |key: &str| {
-            let missing = || damaged(format!("its header has no `{key}`"));
-            metadata.get(key).ok_or_else(missing)
-        };
-        let settings = from_json("model", get("model")?).map_err(damaged)?;
+        let file = Contents::open(bytes, path, FORMAT, FORMAT_VERSION)?;
         let mut arrays = Vec::new();
-        for (name, view) in tensors.tensors() {
-            let values =
-                values_of(&view).ok_or_else(|| damaged(format!("the type of `{name}`")))?;
+        for (name, view) in file.tensors.tensors() {
+            let values = values_of(&view);
+            let values = values.ok_or_else(|| file.damaged(format!("the type of `{name}`")))?;
             arrays.push((name, values));
         }
         let parts = ModelParts {
-            settings,
+            settings: file.json("model")?,
             tensors: arrays,
         };
-        let model = Model::from_parts(parts).map_err(|e| damaged(e.to_string()))?;
+        let model = Model::from_parts(parts).map_err(|e| file.damaged(e))?;
         if !gives_numbers(&model) {
-            return Err(damaged(
-                "its parameters give results that are no numbers; fit it again".to_owned(),
-            ));
+            return Err(
+                file.damaged("its parameters give results that are no numbers; fit it again")
+            );
         }
-        if get("classes")? != &model.classes().to_string() {
-            return Err(damaged(
-                "its parts are for different numbers of classes".to_owned(),
-            ));
+        if file.get("classes")? != &model.classes().to_string() {
+            return Err(file.damaged("its parts are for different numbers of classes"));
         }
-        let class_names: Option<Vec<String>> = match metadata.get("class_names") {
-            Some(names) => Some(from_json("class_names", names).map_err(damaged)?),
-            None => None,
-        };
-        if class_names
-            .as_ref()
-            .is_some_and(|names| names.len() != model.classes())
-        {
-            return Err(damaged("it does not have one name per class".to_owned()));
+        let class_names: Option<Vec<String>> = file.json_or_none("class_names")?;
+        let count = class_names.as_ref().map(Vec::len);
+        if count.is_some_and(|count| count != model.classes()) {
+            return Err(file.damaged("it does not have one name per class"));
         }
-        let class_type = match metadata.get("class_type") {
-            Some(text) => from_json("class_type", text).map_err(damaged)?,
-            None => ClassType::Text,
-        };
-        let kind = match metadata.get("kind") {
-            Some(text) => Some(from_json("kind", text).map_err(damaged)?),
-            None => None,
-        };
-        let data = match metadata.get("data") {
-            Some(text) => Some(text.parse().map_err(|e| damaged(format!("{e}")))?),
-            None => None,
-        };
+        let data = file.metadata.get("data").map(|text| text.parse());
         Ok(Self {
             model,
-            data,
-            method: from_json("method", get("method")?).map_err(damaged)?,
-            report: from_json("report", get("report")?).map_err(damaged)?,
+            data: data.transpose().map_err(|e| file.damaged(e))?,
+            method: file.json("method")?,
+            report: file.json("report")?,
             class_names,
-            class_type,
-            kind,
+            class_type: file.json_or_none("class_type")?.unwrap_or_default(),
+            kind: file.json_or_none("kind")?,
         })
     }
+}
+
+/// Writes a file, atomically.
+pub(crate) fn save(path: &Path, bytes: ordercal::Result<Vec<u8>>) -> Result<()> {
+    write_atomically(path, &bytes.map_err(|source| Error::data(path, source))?)
 }
 
 /// The bytes of a file: tensors, each with its type and the number of its values, and metadata with a checksum.
@@ -304,62 +230,84 @@ pub(crate) fn assemble(
     bytes
 }
 
-/// The metadata and the tensors of a file of a format, at most of the version `known`, with its checksum checked.
-pub(crate) fn open<'a>(
-    bytes: &'a [u8],
-    path: &Path,
-    format: &str,
-    known: u32,
-) -> Result<(HashMap<String, String>, SafeTensors<'a>)> {
-    let damaged = |message: String| Error::DamagedModel {
-        path: path.to_path_buf(),
-        message: clean(&message),
-    };
-    let (_, header) = SafeTensors::read_metadata(bytes).map_err(|e| damaged(e.to_string()))?;
-    let tensors = SafeTensors::deserialize(bytes).map_err(|e| damaged(e.to_string()))?;
-    let not_a_model = || Error::NotAModel {
-        path: path.to_path_buf(),
-    };
-    let metadata = header.metadata().clone().ok_or_else(not_a_model)?;
-    match metadata.get("format").map(String::as_str) {
-        Some(found) if found == format => {}
-        Some(crate::grouped_file::FORMAT) => {
-            return Err(Error::GroupedModels {
+/// The metadata and the tensors of a file.
+pub(crate) struct Contents<'a> {
+    path: &'a Path,
+    metadata: HashMap<String, String>,
+    pub(crate) tensors: SafeTensors<'a>,
+}
+
+impl<'a> Contents<'a> {
+    /// Reads a file of a format, at most of the version `known`, and checks its checksum.
+    pub(crate) fn open(bytes: &'a [u8], path: &'a Path, format: &str, known: u32) -> Result<Self> {
+        let (_, header) = SafeTensors::read_metadata(bytes).map_err(|e| damaged(path, e))?;
+        let not_a_model = || Error::NotAModel {
+            path: path.to_path_buf(),
+        };
+        let file = Self {
+            path,
+            tensors: SafeTensors::deserialize(bytes).map_err(|e| damaged(path, e))?,
+            metadata: header.metadata().clone().ok_or_else(not_a_model)?,
+        };
+        match file.metadata.get("format").map(String::as_str) {
+            Some(found) if found == format => {}
+            Some(crate::grouped_file::FORMAT) => {
+                return Err(Error::GroupedModels {
+                    path: path.to_path_buf(),
+                });
+            }
+            _ => return Err(not_a_model()),
+        }
+        let version = file.get("version")?;
+        let version = match version.parse::<u32>() {
+            Ok(version) if version > 0 => version,
+            _ => return Err(file.damaged(format!("version `{version}`"))),
+        };
+        if version > known {
+            return Err(Error::NewerModel {
                 path: path.to_path_buf(),
+                version,
+                known,
             });
         }
-        _ => return Err(not_a_model()),
-    }
-    let get = |key: &str| {
-        let missing = || damaged(format!("its header has no `{key}`"));
-        metadata.get(key).ok_or_else(missing)
-    };
-    let version = get("version")?;
-    let version: u32 = version
-        .parse()
-        .map_err(|_| damaged(format!("version `{version}`")))?;
-    if version == 0 {
-        return Err(damaged("version `0`".to_owned()));
-    }
-    if version > known {
-        return Err(Error::NewerModel {
-            path: path.to_path_buf(),
-            version,
-            known,
-        });
-    }
-    if version >= CHECKED_VERSION || format != FORMAT {
-        let said = get("checksum")?;
-        let place = checksum_place(bytes);
-        if place.is_none_or(|place| checksum(bytes, Some(place)) != *said) {
-            return Err(damaged(
-                "its checksum is not that of its contents; fit it again, or copy it again from where it was \
-                 whole"
-                    .to_owned(),
-            ));
+        if version >= CHECKED_VERSION || format != FORMAT {
+            let said = file.get("checksum")?;
+            let place = checksum_place(bytes);
+            if place.is_none_or(|place| checksum(bytes, Some(place)) != *said) {
+                return Err(file.damaged(
+                    "its checksum is not that of its contents; fit it again, or copy it again from where it was whole",
+                ));
+            }
         }
+        Ok(file)
     }
-    Ok((metadata, tensors))
+
+    pub(crate) fn damaged(&self, message: impl ToString) -> Error {
+        damaged(self.path, message)
+    }
+
+    fn get(&self, key: &str) -> Result<&String> {
+        let missing = || self.damaged(format!("its header has no `{key}`"));
+        self.metadata.get(key).ok_or_else(missing)
+    }
+
+    /// A value that is stored as JSON.
+    pub(crate) fn json<T: DeserializeOwned>(&self, key: &str) -> Result<T> {
+        let value = serde_json::from_str(self.get(key)?);
+        value.map_err(|e| self.damaged(format!("`{key}` in its header: {e}")))
+    }
+
+    fn json_or_none<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>> {
+        let present = self.metadata.contains_key(key);
+        present.then(|| self.json(key)).transpose()
+    }
+}
+
+fn damaged(path: &Path, message: impl ToString) -> Error {
+    Error::DamagedModel {
+        path: path.to_path_buf(),
+        message: clean(&message.to_string()),
+    }
 }
 
 /// Logits of ordinary scores are nowhere near the limit of 32-bit floats; NaN is not below it either.
@@ -410,25 +358,15 @@ pub(crate) fn to_json(value: &impl Serialize) -> String {
     value.to_string()
 }
 
-pub(crate) fn from_json<T: DeserializeOwned>(key: &str, text: &str) -> Result<T, String> {
-    serde_json::from_str(text).map_err(|e| format!("`{key}` in its header: {e}"))
-}
-
-/// Appends the bytes of an array; returns its type and length.
-fn append(values: &TensorValues, data: &mut Vec<u8>) -> (&'static str, usize) {
+/// The type, the length and the bytes of an array.
+fn encode(values: &TensorValues) -> (&'static str, usize, Vec<u8>) {
+    fn bytes<T: Copy, const SIZE: usize>(values: &[T], one: fn(T) -> [u8; SIZE]) -> Vec<u8> {
+        values.iter().flat_map(|&value| one(value)).collect()
+    }
     match values {
-        TensorValues::F32(values) => {
-            data.extend(values.iter().flat_map(|v| v.to_le_bytes()));
-            ("F32", values.len())
-        }
-        TensorValues::F64(values) => {
-            data.extend(values.iter().flat_map(|v| v.to_le_bytes()));
-            ("F64", values.len())
-        }
-        TensorValues::U32(values) => {
-            data.extend(values.iter().flat_map(|v| v.to_le_bytes()));
-            ("U32", values.len())
-        }
+        TensorValues::F32(v) => ("F32", v.len(), bytes(v, f32::to_le_bytes)),
+        TensorValues::F64(v) => ("F64", v.len(), bytes(v, f64::to_le_bytes)),
+        TensorValues::U32(v) => ("U32", v.len(), bytes(v, u32::to_le_bytes)),
         other => unreachable!("a kind of array without a form in files: {other:?}"),
     }
 }

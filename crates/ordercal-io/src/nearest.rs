@@ -2,11 +2,6 @@
 
 /// The candidate with the smallest edit distance to `wanted`; `None` if that is above 2 and above a third of the
 /// candidate's length, or as many as there are letters, where a suggestion would not be plausible.
-///
-/// ```
-/// let splits = ["calib", "test"];
-/// assert_eq!(ordercal_io::nearest("tset", splits.into_iter()), Some("test"));
-/// ```
 pub fn nearest<'a>(wanted: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .map(|candidate| (edits(wanted, candidate), candidate))

@@ -6,23 +6,19 @@
 use std::io::Read;
 use std::path::Path;
 
-use crate::archive::{Archive, Entry, UnreadableType};
+use crate::archive::UnreadableType;
 use crate::array::ElementType;
-use crate::array_reader::{ArrayReader, Layout};
+use crate::array_reader::{FlatFile, Layout};
 use crate::data_ref;
 use crate::error::{Error, Result, clean};
 use crate::formats::{Codec, Format, OutputLayout, Reading, Writing};
-use crate::writer::{EncodedSink, OutputSpec, little_endian, write_bytes};
+use crate::writer::{EncodedSink, OutputSpec};
 
 pub(crate) const CODEC: Codec = Codec {
-    read: Reading::Array(|path| Ok(Box::new(Npy::open(path)?))),
+    read: Reading::Array(|path| Ok(Box::new(open(path)?))),
     write: Some(Writing {
-        needs_row_count: true,
         layout: OutputLayout::Array,
-        create: |mut file, spec| {
-            write_bytes(&mut file, &header(spec))?;
-            Ok(EncodedSink::boxed(file, little_endian))
-        },
+        create: |file, spec| EncodedSink::flat(file, &header(spec)),
     }),
 };
 
@@ -47,12 +43,14 @@ pub(crate) fn read_header(
     what: &str,
     available: u64,
 ) -> Result<Header> {
-    let truncated = |needed: u64| Error::Truncated {
-        path: path.to_path_buf(),
-        what: format!("the header of `{what}`"),
-        offset: 0,
-        needed: u128::from(needed),
-        available,
+    let truncated = |needed: u64| {
+        Error::truncated(
+            path,
+            format!("the header of `{what}`"),
+            0,
+            u128::from(needed),
+            available,
+        )
     };
     let malformed = |offset: usize, problem: &'static str| Error::Malformed {
         path: path.to_path_buf(),
@@ -64,11 +62,11 @@ pub(crate) fn read_header(
     let mut start = [0_u8; 12];
     let got = read_up_to(reader, &mut start[..10]).map_err(|e| Error::io(path, "read", e))?;
     if !start[..got].starts_with(&MAGIC[..MAGIC.len().min(got)]) {
-        return Err(Error::WrongMagic {
-            path: path.to_path_buf(),
-            format: Format::Npy,
-            found: start[..got.min(8)].to_vec(),
-        });
+        return Err(Error::wrong_magic(
+            path,
+            Format::Npy,
+            start[..got.min(8)].to_vec(),
+        ));
     }
     if got < 10 {
         return Err(truncated(10));
@@ -301,55 +299,13 @@ impl Parser<'_> {
     }
 }
 
-/// One `.npy` file as an archive of one array, called `array`.
-pub(crate) struct Npy {
-    path: std::path::PathBuf,
-    entry: Vec<Entry>,
-    layout: Option<Layout>,
-    start: u64,
-}
-
-impl Npy {
-    pub(crate) fn open(path: &Path) -> Result<Self> {
-        let (mut file, size) = data_ref::open(path)?;
-        let header = read_header(&mut file, path, "array", size)?;
-        if let Ok(layout) = &header.layout {
-            layout.check_fits(
-                path,
-                "array",
-                header.length,
-                size.saturating_sub(header.length),
-            )?;
-        }
-        let dtype = header.layout.as_ref().map(|l| l.dtype);
-        Ok(Self {
-            path: path.to_path_buf(),
-            entry: vec![Entry::new(
-                "array",
-                dtype.map_err(Clone::clone),
-                header.shape,
-            )],
-            layout: header.layout.ok(),
-            start: header.length,
-        })
-    }
-}
-
-impl Archive for Npy {
-    fn entries(&self) -> &[Entry] {
-        &self.entry
-    }
-
-    fn reader(&self, index: usize) -> Result<ArrayReader> {
-        let entry = &self.entry[index];
-        entry.dtype_or_error(&self.path)?;
-        let layout = self
-            .layout
-            .clone()
-            .expect("an entry with a type has a layout");
-        let (file, _) = data_ref::open(&self.path)?;
-        ArrayReader::file(&self.path, &entry.name, layout, file, self.start)
-    }
+/// Opens a file as an archive of one array, called `array`.
+fn open(path: &Path) -> Result<FlatFile> {
+    let (mut file, size) = data_ref::open(path)?;
+    let header = read_header(&mut file, path, "array", size)?;
+    let mut file = FlatFile::new(path, size);
+    file.add("array", header.layout, header.shape, header.length)?;
+    Ok(file)
 }
 
 /// Version 1 of the header, padded so that the values start at a multiple of 64, as numpy writes it.

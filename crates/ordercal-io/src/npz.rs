@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use flate2::Crc;
 use flate2::read::DeflateDecoder;
+use zip::read::ZipFile;
+use zip::result::ZipError;
 use zip::{CompressionMethod, ZipArchive};
 
 use crate::archive::{Archive, Entry, UnreadableType};
@@ -17,12 +19,11 @@ use crate::formats::{Codec, Format, OutputLayout, Reading, Writing};
 use crate::npy::{self, Header};
 use crate::stored_zip::StoredZip;
 use crate::whole_array::WholeArray;
-use crate::writer::{EncodedSink, OutputSpec, ScoreSink, little_endian, write_bytes};
+use crate::writer::{EncodedSink, OutputSpec, ScoreSink, little_endian};
 
 pub(crate) const CODEC: Codec = Codec {
     read: Reading::Archive(|path| Ok(Box::new(Npz::open(path)?))),
     write: Some(Writing {
-        needs_row_count: true,
         layout: OutputLayout::Array,
         create,
     }),
@@ -32,13 +33,12 @@ pub(crate) const CODEC: Codec = Codec {
 const LARGEST_EXPANSION: u64 = 1032;
 
 /// A file in the archive.
-#[derive(Clone)]
-struct ZipMember {
-    start: u64,
-    packed: u64,
+pub(crate) struct ZipMember {
+    pub(crate) start: u64,
+    pub(crate) packed: u64,
     size: u64,
     crc: u32,
-    deflated: bool,
+    pub(crate) deflated: bool,
 }
 
 /// An open archive.
@@ -50,31 +50,15 @@ pub(crate) struct Npz {
 
 impl Npz {
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let (mut file, file_size) = data_ref::open(path)?;
-        let mut magic = Vec::new();
-        (&mut file)
-            .take(4)
-            .read_to_end(&mut magic)
-            .map_err(|e| Error::io(path, "read", e))?;
-        if !magic.starts_with(b"PK") {
-            return Err(Error::WrongMagic {
-                path: path.to_path_buf(),
-                format: Format::Npz,
-                found: magic,
-            });
-        }
-        let mut archive = ZipArchive::new(BufReader::new(file)).map_err(|e| damaged(path, &e))?;
         let mut npz = Self {
             path: path.to_path_buf(),
             entries: Vec::new(),
             members: Vec::new(),
         };
-        for index in 0..archive.len() {
-            let (name, member) = locate(&mut archive, index, path, file_size)?;
-            let Some(name) = name.strip_suffix(".npy") else {
-                continue;
-            };
-            npz.add(name, member)?;
+        for (name, member) in zip_members(path, Format::Npz)? {
+            if let Some(name) = name.strip_suffix(".npy") {
+                npz.add(&clean(name), member)?;
+            }
         }
         Ok(npz)
     }
@@ -82,10 +66,7 @@ impl Npz {
     /// Adds a member by its header, which says the type and the shape.
     fn add(&mut self, name: &str, member: ZipMember) -> Result<()> {
         if self.entries.iter().any(|e| e.name == name) {
-            return Err(Error::Duplicate {
-                path: self.path.clone(),
-                name: name.to_owned(),
-            });
+            return Err(Error::duplicate(&self.path, name));
         }
         let mut reader = open_member(&self.path, &member)?;
         let header = match npy::read_header(&mut reader, &self.path, name, member.size) {
@@ -148,16 +129,31 @@ impl Archive for Npz {
     }
 }
 
-/// Finds a member and checks its sizes against that of the archive.
+/// The members of a zip archive by name, their sizes checked against that of the file.
+pub(crate) fn zip_members(path: &Path, format: Format) -> Result<Vec<(String, ZipMember)>> {
+    let (file, size, magic) = data_ref::open_with_magic(path)?;
+    if !magic.starts_with(b"PK") {
+        return Err(Error::wrong_magic(path, format, magic));
+    }
+    let damaged = |e: ZipError| Error::damaged(path, format, &e.to_string());
+    let mut archive = ZipArchive::new(BufReader::new(file)).map_err(damaged)?;
+    let mut members = Vec::new();
+    for index in 0..archive.len() {
+        let file = archive.by_index_raw(index).map_err(damaged)?;
+        members.push(locate(&file, path, format, size)?);
+    }
+    Ok(members)
+}
+
 fn locate(
-    archive: &mut ZipArchive<BufReader<File>>,
-    index: usize,
+    file: &ZipFile<'_, BufReader<File>>,
     path: &Path,
+    format: Format,
     file_size: u64,
 ) -> Result<(String, ZipMember)> {
-    let file = archive.by_index_raw(index).map_err(|e| damaged(path, &e))?;
-    let name = clean(&file.name().map_err(|e| damaged(path, &e))?);
-    let refuse = |message: String| Error::damaged(path, Format::Npz, &message);
+    let refuse = |message: String| Error::damaged(path, format, &message);
+    let full_name = file.name().map_err(|e| refuse(e.to_string()))?;
+    let name = clean(&full_name);
     let deflated = match file.compression() {
         _ if file.encrypted() => return Err(refuse(format!("`{name}` is encrypted"))),
         CompressionMethod::Stored => false,
@@ -177,13 +173,13 @@ fn locate(
     };
     let end = member.start.checked_add(member.packed);
     if end.is_none_or(|end| end > file_size) {
-        return Err(Error::Truncated {
-            path: path.to_path_buf(),
-            what: format!("`{name}`"),
-            offset: member.start,
-            needed: u128::from(member.packed),
-            available: file_size.saturating_sub(member.start),
-        });
+        return Err(Error::truncated(
+            path,
+            format!("`{name}`"),
+            member.start,
+            u128::from(member.packed),
+            file_size.saturating_sub(member.start),
+        ));
     }
     let largest = if deflated {
         member.packed.saturating_mul(LARGEST_EXPANSION)
@@ -196,7 +192,7 @@ fn locate(
             member.size, member.packed
         )));
     }
-    Ok((name, member))
+    Ok((full_name.to_string(), member))
 }
 
 fn open_member(path: &Path, member: &ZipMember) -> Result<Checked> {
@@ -223,13 +219,8 @@ fn create(file: AtomicFile, spec: &OutputSpec) -> Result<Box<dyn ScoreSink>> {
     let size = header.len() + spec.rows.unwrap_or(0) * spec.classes * spec.dtype.size();
     let name = format!("{}.npy", spec.array_name());
     let zip = StoredZip::new(file, name, size as u64);
-    let mut zip = zip.map_err(|e| Error::io(&path, "write", e))?;
-    write_bytes(&mut zip, &header)?;
-    Ok(EncodedSink::boxed(zip, little_endian))
-}
-
-fn damaged(path: &Path, error: &zip::result::ZipError) -> Error {
-    Error::damaged(path, Format::Npz, &error.to_string())
+    let zip = zip.map_err(|e| Error::io(&path, "write", e))?;
+    EncodedSink::start(path, zip, StoredZip::finish, &header, little_endian)
 }
 
 /// A reader that compares the checksum at the end.

@@ -10,7 +10,6 @@ use flate2::write::GzEncoder;
 
 use crate::atomic::AtomicFile;
 use crate::error::{Error, Result};
-use crate::writer::ByteTarget;
 
 /// A compressed file may hold this many bytes in any case, …
 const SMALL: u64 = 64 << 20;
@@ -147,6 +146,16 @@ pub(crate) enum PackedFile {
 }
 
 impl PackedFile {
+    /// Ends the compression.
+    pub(crate) fn finish(self) -> io::Result<AtomicFile> {
+        match self {
+            Self::Plain(file) => Ok(file),
+            Self::Gzip(file) => file.finish(),
+            #[cfg(feature = "parquet")]
+            Self::Zstd(file) => file.finish(),
+        }
+    }
+
     fn inner(&mut self) -> &mut (dyn Write + Send) {
         match self {
             Self::Plain(file) => file,
@@ -164,26 +173,6 @@ impl Write for PackedFile {
 
     fn flush(&mut self) -> io::Result<()> {
         self.inner().flush()
-    }
-}
-
-impl ByteTarget for PackedFile {
-    fn path(&self) -> &Path {
-        match self {
-            Self::Plain(file) => file.path(),
-            Self::Gzip(file) => file.get_ref().path(),
-            #[cfg(feature = "parquet")]
-            Self::Zstd(file) => file.get_ref().path(),
-        }
-    }
-
-    fn finish(self) -> io::Result<AtomicFile> {
-        match self {
-            Self::Plain(file) => Ok(file),
-            Self::Gzip(file) => file.finish(),
-            #[cfg(feature = "parquet")]
-            Self::Zstd(file) => file.finish(),
-        }
     }
 }
 

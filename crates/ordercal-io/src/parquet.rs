@@ -6,23 +6,19 @@ use ::parquet::arrow::ProjectionMask;
 use ::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use arrow_schema::SchemaRef;
 
-use crate::array::AnyArray;
+use crate::arrow_columns::find_columns;
 use crate::batch_writer;
-use crate::batches::{self, Batches, column_names, guarded};
-use crate::columns;
+use crate::batches::{self, Batches, guarded};
+use crate::columns::TableColumns;
 use crate::data_ref::{self, DataRef};
 use crate::error::{Error, Result};
 use crate::formats::{Codec, Format, OutputLayout, Reading, Writing};
 use crate::reader::ReadOptions;
-use crate::row_source::Opened;
+use crate::row_source::{Opened, Wanted};
 
 pub(crate) const CODEC: Codec = Codec {
-    read: Reading::Table {
-        open,
-        labels: read_labels,
-    },
+    read: Reading::Table(open),
     write: Some(Writing {
-        needs_row_count: false,
         layout: OutputLayout::Table,
         create: |file, spec| batch_writer::create(file, Format::Parquet, spec),
     }),
@@ -41,20 +37,9 @@ const VALUES_PER_BYTE: u64 = 64;
 type Builder = ParquetRecordBatchReaderBuilder<std::fs::File>;
 
 fn builder(path: &Path) -> Result<Builder> {
-    let (mut file, size) = data_ref::open(path)?;
-    let mut magic = [0_u8; 4];
-    if size >= 4 {
-        use std::io::{Read, Seek};
-        file.read_exact(&mut magic)
-            .and_then(|()| file.rewind())
-            .map_err(|e| Error::io(path, "read", e))?;
-    }
-    if magic != *b"PAR1" {
-        return Err(Error::WrongMagic {
-            path: path.to_path_buf(),
-            format: Format::Parquet,
-            found: magic.to_vec(),
-        });
+    let (file, _, magic) = data_ref::open_with_magic(path)?;
+    if !magic.starts_with(b"PAR1") {
+        return Err(Error::wrong_magic(path, Format::Parquet, magic));
     }
     guarded(path, Format::Parquet, || Builder::try_new(file))
 }
@@ -89,27 +74,17 @@ fn project(path: &Path, builder: Builder, columns: Vec<usize>) -> Result<(Schema
     Ok((schema.into(), Box::new(reader)))
 }
 
-/// Opens a table of scores.
-fn open(data: &DataRef, options: &ReadOptions) -> Result<Opened> {
+fn open(data: &DataRef, options: &ReadOptions, wanted: Wanted) -> Result<Opened> {
     let path = data.path();
     let builder = builder(path)?;
-    let columns = batches::find_columns(data, options, builder.schema())?;
+    let columns = find_columns(data, options, wanted, builder.schema())?;
     let rows = builder.metadata().file_metadata().num_rows();
     let rows = usize::try_from(rows).ok();
     let (schema, batches) = project(path, builder, columns.columns())?;
-    let opened = batches::open(data, options, Format::Parquet, &schema, batches, rows)?;
     // The batches have only the columns that are read.
-    Ok(Opened {
+    let read = TableColumns {
         ignored: columns.ignored,
-        ..opened
-    })
-}
-
-/// Reads the labels of a table that holds nothing else of use.
-fn read_labels(path: &Path, options: &ReadOptions) -> Result<AnyArray> {
-    let builder = builder(path)?;
-    let chosen = options.columns.label.as_ref();
-    let column = columns::label_column(path, &column_names(builder.schema()), chosen)?;
-    let (schema, batches) = project(path, builder, vec![column])?;
-    batches::read_labels(path, Format::Parquet, &schema, batches, chosen)
+        ..find_columns(data, options, wanted, &schema)?
+    };
+    batches::open(data, Format::Parquet, read, &schema, batches, rows)
 }

@@ -189,11 +189,8 @@ impl RowChunk {
             (Some(labels), _) => Dataset::new(scores?, labels),
             (None, Some(shares)) => Dataset::soft(scores?, shares.view()),
             (None, None) => {
-                return Err(Error::NoLabels {
-                    path: self.path.clone(),
-                    expected: "labels beside the scores".into(),
-                    present: "scores only".into(),
-                });
+                let expected = "labels beside the scores";
+                return Err(Error::no_labels(&self.path, expected, "scores only".into()));
             }
         };
         let data = data.and_then(|data| match &self.weights {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ordercal::ScoreKind;
 
-use crate::archive::{Archive, list};
+use crate::archive::{Archive, describe};
 use crate::array::{AnyArray, ElementType, Values};
 use crate::array_reader::ArrayReader;
 use crate::bundle;
@@ -64,12 +64,21 @@ pub(crate) struct Opened {
     pub(crate) ids: Vec<(String, IdType)>,
 }
 
+/// What a table is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Scores, with labels and weights if there are any.
+    Scores,
+    /// Only labels: those of scores in another file.
+    Labels,
+}
+
 /// Opens the data by the file's ending.
 pub(crate) fn open(data: &DataRef, options: &ReadOptions) -> Result<Opened> {
     let path = data.path();
     let format = Format::find(path, options.format)?;
     let reading = &format.codec().read;
-    if !options.columns.ids.is_empty() && !matches!(reading, Reading::Table { .. }) {
+    if !options.columns.ids.is_empty() && !matches!(reading, Reading::Table(_)) {
         return Err(Error::NotATable {
             path: path.to_path_buf(),
             format,
@@ -78,107 +87,90 @@ pub(crate) fn open(data: &DataRef, options: &ReadOptions) -> Result<Opened> {
     let opened = match reading {
         Reading::Array(open) => open_array(data, options, &*open(path)?),
         Reading::Archive(open) => open_archive(data, options, &*open(path)?),
-        Reading::Table { open, .. } => open(data, options),
+        Reading::Table(open) => open(data, options, Wanted::Scores),
     }?;
-    let opened = match !options.columns.soft_labels.is_empty() && !opened.has_labels {
-        true if options.labels != LabelNeed::Ignored => SoftSource::wrap(opened),
-        _ => opened,
+    let soft = !options.columns.soft_labels.is_empty() && !opened.has_labels;
+    let opened = match soft && options.labels != LabelNeed::Ignored {
+        true => with_soft_labels(opened),
+        false => opened,
     };
-    Ok(if opened.classes == 1 {
-        BinarySource::wrap(opened)
-    } else {
-        opened
+    Ok(match opened.classes {
+        1 => with_both_classes(opened),
+        _ => opened,
     })
 }
 
-/// Rows of a table whose columns hold the scores, and behind them the soft labels.
-struct SoftSource {
-    both: Box<dyn RowSource>,
-    classes: usize,
+/// Rows of another source, changed.
+struct Mapped<F> {
+    source: Box<dyn RowSource>,
+    change: F,
 }
 
-impl SoftSource {
-    fn wrap(opened: Opened) -> Opened {
-        let classes = opened.classes / 2;
-        Opened {
-            classes,
-            has_labels: true,
-            source: Box::new(Self {
-                both: opened.source,
-                classes,
-            }),
-            ..opened
-        }
+impl<F: FnMut(RawRows) -> RawRows + Send> RowSource for Mapped<F> {
+    fn next_rows(&mut self, max: usize) -> Result<Option<RawRows>> {
+        Ok(self.source.next_rows(max)?.map(&mut self.change))
     }
 }
 
-impl RowSource for SoftSource {
-    fn next_rows(&mut self, max: usize) -> Result<Option<RawRows>> {
-        let Some(rows) = self.both.next_rows(max)? else {
-            return Ok(None);
-        };
-        let columns = |from: usize| (from..from + self.classes).collect::<Vec<_>>();
-        let mut labels = rows.scores.clone().with_columns(&columns(self.classes));
-        if self.classes == 1 {
-            // The share of the second of two classes.
-            let shares = to_f64(&labels.values);
-            let pairs: Vec<f64> = shares.into_iter().flat_map(|s| [1.0 - s, s]).collect();
-            labels = AnyArray {
-                shape: vec![pairs.len() / 2, 2],
-                dtype: ElementType::F64,
-                values: Values::F64(pairs),
-            };
-        }
-        Ok(Some(RawRows {
+/// Splits rows whose columns are the scores, and behind them the soft labels.
+fn with_soft_labels(opened: Opened) -> Opened {
+    let classes = opened.classes / 2;
+    let change = move |rows: RawRows| {
+        let columns = |from: usize| (from..from + classes).collect::<Vec<_>>();
+        let labels = rows.scores.clone().with_columns(&columns(classes));
+        RawRows {
             scores: rows.scores.with_columns(&columns(0)),
-            labels: Some(labels),
-            ..rows
-        }))
-    }
-}
-
-/// Rows with a single score, that of the second of two classes, as rows of two scores.
-struct BinarySource {
-    single: Box<dyn RowSource>,
-    kind: ScoreKind,
-}
-
-impl BinarySource {
-    fn wrap(opened: Opened) -> Opened {
-        Opened {
-            classes: 2,
-            source: Box::new(Self {
-                single: opened.source,
-                kind: opened.kind,
+            // A single column is the share of the second of two classes.
+            labels: Some(match classes {
+                1 => pairs(&labels, |share| 1.0 - share),
+                _ => labels,
             }),
-            ..opened
+            ..rows
         }
+    };
+    Opened {
+        classes,
+        has_labels: true,
+        source: Box::new(Mapped {
+            source: opened.source,
+            change,
+        }),
+        ..opened
     }
 }
 
-impl RowSource for BinarySource {
-    fn next_rows(&mut self, max: usize) -> Result<Option<RawRows>> {
-        let Some(rows) = self.single.next_rows(max)? else {
-            return Ok(None);
-        };
-        Ok(Some(RawRows {
-            scores: both_classes(self.kind, &rows.scores),
-            ..rows
-        }))
+/// Makes rows of two scores of those with a single one, that of the second of two classes.
+fn with_both_classes(opened: Opened) -> Opened {
+    let kind = opened.kind;
+    let change = move |rows: RawRows| RawRows {
+        scores: both_classes(kind, &rows.scores),
+        ..rows
+    };
+    Opened {
+        classes: 2,
+        source: Box::new(Mapped {
+            source: opened.source,
+            change,
+        }),
+        ..opened
     }
 }
 
 /// The scores of two classes, given those of the second.
 pub(crate) fn both_classes(kind: ScoreKind, second: &AnyArray) -> AnyArray {
-    let other = |score: f64| match kind {
+    pairs(second, |score| match kind {
         ScoreKind::Logits => 0.0,
         ScoreKind::Probs => 1.0 - score,
         // ln(1 − p) from ln p; below −ln 2 the other form would cancel.
         ScoreKind::LogProbs if score > -std::f64::consts::LN_2 => (-score.exp_m1()).ln(),
         ScoreKind::LogProbs => (-score.exp()).ln_1p(),
-    };
-    let scores = to_f64(&second.values);
-    let pairs: Vec<f64> = scores.into_iter().flat_map(|s| [other(s), s]).collect();
+    })
+}
+
+/// Rows of two values, of which the second is given.
+fn pairs(second: &AnyArray, first: impl Fn(f64) -> f64) -> AnyArray {
+    let values = to_f64(&second.values);
+    let pairs: Vec<f64> = values.into_iter().flat_map(|v| [first(v), v]).collect();
     AnyArray {
         shape: vec![pairs.len() / 2, 2],
         dtype: ElementType::F64,
@@ -193,11 +185,8 @@ fn open_array(data: &DataRef, options: &ReadOptions, file: &dyn Archive) -> Resu
         return Err(bundle::unknown_split(path, split, Vec::new()));
     }
     if options.labels == LabelNeed::Required {
-        return Err(Error::NoLabels {
-            path: path.to_path_buf(),
-            expected: "a second file with the labels (this one holds a single array)".into(),
-            present: list(file.entries().iter().map(|e| e.describe())),
-        });
+        let expected = "a second file with the labels (this one holds a single array)";
+        return Err(Error::no_labels(path, expected, describe(file.entries())));
     }
     if let Some(name) = &options.columns.groups {
         bundle::named(path, file.entries(), name)?;
@@ -248,25 +237,18 @@ fn open_archive(data: &DataRef, options: &ReadOptions, file: &dyn Archive) -> Re
 /// number the columns.
 fn read_names(mut reader: ArrayReader, classes: usize) -> Result<Option<Vec<String>>> {
     let path = reader.path().to_path_buf();
-    let found = reader.shape().iter().product();
-    if found != classes {
-        return Err(Error::ClassNameCount {
-            path,
-            found,
-            classes,
-        });
-    }
+    Error::check_name_count(&path, reader.shape().iter().product(), classes)?;
     let array = reader.read(usize::MAX)?;
     match array.values {
         Values::Text(names) => Ok(Some(names)),
         Values::Int(numbers) if numbers.iter().enumerate().all(|(i, &n)| n == i as i64) => Ok(None),
         Values::Int(numbers) => Ok(Some(numbers.iter().map(i64::to_string).collect())),
-        _ => Err(Error::WrongDtype {
-            path,
-            array: reader.name().to_owned(),
-            found: array.dtype.to_string(),
-            expected: "class names are text or integers",
-        }),
+        _ => Err(Error::wrong_type(
+            &path,
+            reader.name(),
+            array.dtype,
+            "class names are text or integers",
+        )),
     }
 }
 
@@ -286,32 +268,29 @@ pub(crate) fn open_arrays(arrays: ArraySource) -> Result<Opened> {
     let dtype = scores.dtype();
     // Integers in one column are rather labels.
     if dtype.is_text() || (classes == 1 && !dtype.is_float()) {
-        return Err(Error::WrongDtype {
-            path: scores.path().to_path_buf(),
-            array: scores.name().to_owned(),
-            found: dtype.to_string(),
-            expected: match dtype.is_text() {
+        return Err(Error::wrong_type(
+            scores.path(),
+            scores.name(),
+            dtype,
+            match dtype.is_text() {
                 true => "scores are numbers",
                 false => "the scores of two classes in one column are floats",
             },
-        });
+        ));
     }
     if let Some(labels) = &arrays.labels {
         check_labels(labels, rows, classes.max(2))?;
     }
     if let Some(weights) = &arrays.weights {
-        check_weights(weights, rows)?;
+        if weights.dtype().is_text() {
+            let (path, name) = (weights.path(), weights.name());
+            let expected = "weights are numbers";
+            return Err(Error::wrong_type(path, name, weights.dtype(), expected));
+        }
+        check_column(weights, rows, || format!("weights are one per row, {rows}"))?;
     }
     if let Some(groups) = &arrays.groups {
-        match *groups.shape() {
-            [_] | [_, 1] => check_length(groups, rows)?,
-            _ => {
-                return Err(wrong_shape(
-                    groups,
-                    format!("groups are one per row, {rows}"),
-                ));
-            }
-        }
+        check_column(groups, rows, || format!("groups are one per row, {rows}"))?;
     }
     Ok(Opened {
         kind: ScoreKind::default(),
@@ -330,48 +309,38 @@ pub(crate) fn open_arrays(arrays: ArraySource) -> Result<Opened> {
 }
 
 pub(crate) fn check_labels(labels: &ArrayReader, rows: usize, classes: usize) -> Result<()> {
-    let text = labels.dtype().is_text();
     match *labels.shape() {
-        [_] | [_, 1] => check_length(labels, rows),
-        [_, columns] if columns == classes && !text => check_length(labels, rows),
-        _ => Err(wrong_shape(
-            labels,
-            format!(
-                "labels are one per row: {rows}, {rows}×1, or a distribution, {rows}×{classes}"
-            ),
-        )),
+        [_, columns] if columns == classes && !labels.dtype().is_text() => {
+            check_length(labels, rows)
+        }
+        _ => check_column(labels, rows, || {
+            format!("labels are one per row: {rows}, {rows}×1, or a distribution, {rows}×{classes}")
+        }),
     }
 }
 
-fn check_weights(weights: &ArrayReader, rows: usize) -> Result<()> {
-    if weights.dtype().is_text() {
-        return Err(Error::WrongDtype {
-            path: weights.path().to_path_buf(),
-            array: weights.name().to_owned(),
-            found: weights.dtype().to_string(),
-            expected: "weights are numbers",
-        });
-    }
-    match *weights.shape() {
-        [_] | [_, 1] => check_length(weights, rows),
-        _ => Err(wrong_shape(
-            weights,
-            format!("weights are one per row, {rows}"),
-        )),
+/// Checks that an array has one value per row.
+fn check_column(array: &ArrayReader, rows: usize, expected: impl FnOnce() -> String) -> Result<()> {
+    match *array.shape() {
+        [_] | [_, 1] => check_length(array, rows),
+        _ => Err(wrong_shape(array, expected())),
     }
 }
 
 fn check_length(array: &ArrayReader, rows: usize) -> Result<()> {
-    let found = array.shape()[0];
-    if found == rows {
-        return Ok(());
+    match array.shape()[0] {
+        found if found == rows => Ok(()),
+        found => Err(length_mismatch(array, found, rows)),
     }
-    Err(Error::LengthMismatch {
+}
+
+fn length_mismatch(array: &ArrayReader, found: usize, rows: usize) -> Error {
+    Error::LengthMismatch {
         path: array.path().to_path_buf(),
         array: array.name().to_owned(),
         found,
         rows,
-    })
+    }
 }
 
 fn wrong_shape(array: &ArrayReader, expected: String) -> Error {
@@ -411,19 +380,10 @@ impl RowSource for ArraySource {
 
 /// The rows of one source with labels from another file.
 pub(crate) struct PairedSource {
-    rows: Box<dyn RowSource>,
-    labels: ArrayReader,
-    read: usize,
-}
-
-impl PairedSource {
-    pub(crate) fn new(rows: Box<dyn RowSource>, labels: ArrayReader) -> Self {
-        Self {
-            rows,
-            labels,
-            read: 0,
-        }
-    }
+    pub(crate) rows: Box<dyn RowSource>,
+    pub(crate) labels: ArrayReader,
+    /// How many rows were read.
+    pub(crate) read: usize,
 }
 
 impl RowSource for PairedSource {
@@ -436,12 +396,7 @@ impl RowSource for PairedSource {
             while let Some(more) = self.rows.next_rows(max)? {
                 self.read += more.scores.rows();
             }
-            return Err(Error::LengthMismatch {
-                path: self.labels.path().to_path_buf(),
-                array: self.labels.name().to_owned(),
-                found,
-                rows: self.read,
-            });
+            return Err(length_mismatch(&self.labels, found, self.read));
         }
         let Some(rows) = next else {
             return Ok(None);
@@ -458,8 +413,17 @@ impl RowSource for PairedSource {
 pub(crate) fn open_labels(path: &Path, options: &ReadOptions) -> Result<ArrayReader> {
     let archive = match Format::find(path, options.format)?.codec().read {
         Reading::Array(open) | Reading::Archive(open) => open(path)?,
-        Reading::Table { labels, .. } => {
-            return Ok(ArrayReader::memory(path, "label", labels(path, options)?));
+        Reading::Table(open) => {
+            let mut source = open(&DataRef::new(path), options, Wanted::Labels)?.source;
+            let mut all = AnyArray::vector(ElementType::I64, Values::Int(Vec::new()));
+            while let Some(rows) = source.next_rows(usize::MAX)? {
+                let labels = rows.labels.expect("a table of labels has labels");
+                match all.rows() {
+                    0 => all = labels,
+                    _ => all.append(labels),
+                }
+            }
+            return Ok(ArrayReader::memory(path, "label", all));
         }
     };
     let entries = archive.entries();
@@ -468,10 +432,9 @@ pub(crate) fn open_labels(path: &Path, options: &ReadOptions) -> Result<ArrayRea
     let index = match (chosen, entries) {
         (Some(name), _) => bundle::named(path, entries, name)?,
         (None, [_]) => 0,
-        (None, several) => bundle::label_alone(path, several)?.ok_or_else(|| Error::NoLabels {
-            path: path.to_path_buf(),
-            expected: "one array, one named `labels`, or --label-column".into(),
-            present: list(several.iter().map(|e| e.describe())),
+        (None, several) => bundle::label_alone(path, several)?.ok_or_else(|| {
+            let expected = "one array, one named `labels`, or --label-column";
+            Error::no_labels(path, expected, describe(several))
         })?,
     };
     archive.reader(index)

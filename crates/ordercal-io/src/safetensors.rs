@@ -1,135 +1,77 @@
 //! Tensors with names: a JSON header with the position of each, then their bytes.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ::safetensors::tensor::{Dtype, Metadata};
 
-use crate::archive::{Archive, Entry, UnreadableType};
+use crate::archive::UnreadableType;
 use crate::array::ElementType;
-use crate::array_reader::{ArrayReader, Layout};
+use crate::array_reader::{FlatFile, Layout};
 use crate::data_ref;
-use crate::error::{Error, Result, clean};
+use crate::error::{Error, Result};
 use crate::formats::{Codec, Format, OutputLayout, Reading, Writing};
-use crate::writer::{EncodedSink, OutputSpec, little_endian, write_bytes};
+use crate::writer::{EncodedSink, OutputSpec};
 
 pub(crate) const CODEC: Codec = Codec {
-    read: Reading::Archive(|path| Ok(Box::new(Safetensors::open(path)?))),
+    read: Reading::Archive(|path| Ok(Box::new(open(path)?))),
     write: Some(Writing {
-        needs_row_count: true,
         layout: OutputLayout::Array,
-        create: |mut file, spec| {
-            write_bytes(&mut file, &header(spec))?;
-            Ok(EncodedSink::boxed(file, little_endian))
-        },
+        create: |file, spec| EncodedSink::flat(file, &header(spec)),
     }),
 };
 
 /// The format's own limit.
 const LONGEST_HEADER: u64 = 100_000_000;
 
-/// An open file.
-pub(crate) struct Safetensors {
-    path: PathBuf,
-    entries: Vec<Entry>,
-    starts: Vec<u64>,
-    class_names: Option<Vec<String>>,
-}
-
-impl Safetensors {
-    pub(crate) fn open(path: &Path) -> Result<Self> {
-        let (mut file, size) = data_ref::open(path)?;
-        let truncated = |offset: u64, needed: u64, available: u64| Error::Truncated {
+/// Opens a file and checks the sizes in its header.
+pub(crate) fn open(path: &Path) -> Result<FlatFile> {
+    let (mut file, size) = data_ref::open(path)?;
+    let truncated = |offset: u64, needed: u64, available: u64| {
+        Error::truncated(path, "the header", offset, u128::from(needed), available)
+    };
+    if size < 8 {
+        return Err(truncated(0, 8, size));
+    }
+    let mut length = [0_u8; 8];
+    file.read_exact(&mut length)
+        .map_err(|e| Error::io(path, "read", e))?;
+    let length = u64::from_le_bytes(length);
+    if length > LONGEST_HEADER {
+        return Err(Error::Malformed {
             path: path.to_path_buf(),
             what: "the header".into(),
-            offset,
-            needed: u128::from(needed),
-            available,
-        };
-        if size < 8 {
-            return Err(truncated(0, 8, size));
-        }
-        let mut length = [0_u8; 8];
-        file.read_exact(&mut length)
-            .map_err(|e| Error::io(path, "read", e))?;
-        let length = u64::from_le_bytes(length);
-        if length > LONGEST_HEADER {
-            return Err(Error::Malformed {
-                path: path.to_path_buf(),
-                what: "the header".into(),
-                offset: 0,
-                problem: "the header claims to be longer than 100 MB, so this is no safetensors file",
-            });
-        }
-        if length > size - 8 {
-            return Err(truncated(8, length, size - 8));
-        }
-        let mut header = vec![0_u8; length as usize];
-        file.read_exact(&mut header)
-            .map_err(|e| Error::io(path, "read", e))?;
-        let metadata: Metadata = serde_json::from_slice(&header).map_err(|e| {
-            let message = format!("the header is wrong: {e}");
-            Error::damaged(path, Format::Safetensors, &message)
-        })?;
-        Self::from_metadata(path, &metadata, 8 + length, size)
+            offset: 0,
+            problem: "the header claims to be longer than 100 MB, so this is no safetensors file",
+        });
     }
-
-    fn from_metadata(path: &Path, metadata: &Metadata, start: u64, size: u64) -> Result<Self> {
-        let mut file = Self {
-            path: path.to_path_buf(),
-            entries: Vec::new(),
-            starts: Vec::new(),
-            class_names: metadata
-                .metadata()
-                .as_ref()
-                .and_then(|m| m.get("class_names"))
-                .and_then(|names| serde_json::from_str(names).ok()),
-        };
-        for name in metadata.offset_keys() {
-            let info = metadata.info(&name).expect("the key was just listed");
-            let (from, to) = info.data_offsets;
-            let available = size - start;
-            if to as u64 > available {
-                return Err(Error::Truncated {
-                    path: path.to_path_buf(),
-                    what: format!("`{}`", clean(&name)),
-                    offset: start + from as u64,
-                    needed: (to - from) as u128,
-                    available: available.saturating_sub(from as u64),
-                });
-            }
-            file.starts.push(start + from as u64);
-            let dtype = dtype_of(info.dtype);
-            file.entries
-                .push(Entry::new(&name, dtype, info.shape.clone()));
-        }
-        Ok(file)
+    if length > size - 8 {
+        return Err(truncated(8, length, size - 8));
     }
-}
-
-impl Archive for Safetensors {
-    fn entries(&self) -> &[Entry] {
-        &self.entries
-    }
-
-    fn reader(&self, index: usize) -> Result<ArrayReader> {
-        let entry = &self.entries[index];
-        let layout = Layout {
-            dtype: entry.dtype_or_error(&self.path)?,
+    let mut header = vec![0_u8; length as usize];
+    file.read_exact(&mut header)
+        .map_err(|e| Error::io(path, "read", e))?;
+    let metadata: Metadata = serde_json::from_slice(&header).map_err(|e| {
+        let message = format!("the header is wrong: {e}");
+        Error::damaged(path, Format::Safetensors, &message)
+    })?;
+    let start = 8 + length;
+    let mut file = FlatFile::new(path, size);
+    let names = metadata.metadata().as_ref();
+    let names = names.and_then(|metadata| metadata.get("class_names"));
+    file.class_names = names.and_then(|names| serde_json::from_str(names).ok());
+    for name in metadata.offset_keys() {
+        let info = metadata.info(&name).expect("the key was just listed");
+        let layout = dtype_of(info.dtype).map(|dtype| Layout {
+            dtype,
             big_endian: false,
             fortran: false,
-            shape: entry.shape.clone(),
-        };
-        let (file, size) = data_ref::open(&self.path)?;
-        let start = self.starts[index];
-        layout.check_fits(&self.path, &entry.name, start, size.saturating_sub(start))?;
-        ArrayReader::file(&self.path, &entry.name, layout, file, start)
+            shape: info.shape.clone(),
+        });
+        let offset = start + info.data_offsets.0 as u64;
+        file.add(&name, layout, info.shape.clone(), offset)?;
     }
-
-    /// The JSON list `class_names` of the metadata.
-    fn class_names(&self) -> Option<Vec<String>> {
-        self.class_names.clone()
-    }
+    Ok(file)
 }
 
 fn dtype_of(dtype: Dtype) -> Result<ElementType, UnreadableType> {

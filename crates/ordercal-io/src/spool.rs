@@ -5,14 +5,13 @@
 //! [`discard_pending`](crate::discard_pending).
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use crate::atomic::{clean_up, hold, keep_pending};
+use crate::atomic::temporary_copy;
 use crate::data_ref::open_as;
 use crate::error::{Error, Result};
 use crate::packing::Packing;
@@ -86,7 +85,7 @@ fn is_pipe(path: &Path) -> bool {
 }
 
 fn copy(path: &Path, source: &mut dyn Read) -> Result<(PathBuf, File)> {
-    let (mut file, copy) = temporary().map_err(|e| Error::Io {
+    let (mut file, copy) = temporary_copy().map_err(|e| Error::Io {
         path: path.to_path_buf(),
         action: "make a temporary copy of",
         source: e,
@@ -97,19 +96,24 @@ fn copy(path: &Path, source: &mut dyn Read) -> Result<(PathBuf, File)> {
             Ok(0) => return Ok((copy, file)),
             Ok(count) => count,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-            Err(e) if is_damage(&e) => {
-                return Err(Error::BadPacking {
-                    path: path.to_path_buf(),
-                    message: e.to_string(),
-                });
-            }
-            Err(e) => return Err(Error::io(path, "read", e)),
+            Err(e) => return Err(read_error(path, e)),
         };
         file.write_all(&buffer[..count]).map_err(|e| Error::Io {
             path: path.to_path_buf(),
             action: "make a temporary copy of",
             source: e,
         })?;
+    }
+}
+
+/// Tells damaged compressed data from errors of the operating system.
+pub(crate) fn read_error(path: &Path, error: io::Error) -> Error {
+    if !is_damage(&error) {
+        return Error::io(path, "read", error);
+    }
+    Error::BadPacking {
+        path: path.to_path_buf(),
+        message: error.to_string(),
     }
 }
 
@@ -121,32 +125,4 @@ pub(crate) fn is_damage(error: &io::Error) -> bool {
         error.kind(),
         E::InvalidData | E::InvalidInput | E::UnexpectedEof | E::Other
     )
-}
-
-/// A file that nobody else can read, which `discard_pending` removes.
-pub(crate) fn temporary() -> io::Result<(File, PathBuf)> {
-    static COUNTER: AtomicU64 = AtomicU64::new(0);
-    clean_up(&std::env::temp_dir());
-    loop {
-        let count = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let name = format!(".ordercal-copy.{}-{count}.tmp", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        keep_pending(&path, true);
-        match options.open(&path) {
-            Ok(file) => {
-                hold(&file);
-                return Ok((file, path));
-            }
-            Err(e) => {
-                keep_pending(&path, false);
-                if e.kind() != io::ErrorKind::AlreadyExists {
-                    return Err(e);
-                }
-            }
-        }
-    }
 }

@@ -7,11 +7,6 @@ use std::io::{self, Seek, SeekFrom, Write};
 
 use flate2::Crc;
 
-const LOCAL_HEADER: u32 = 0x0403_4b50;
-const DIRECTORY_HEADER: u32 = 0x0201_4b50;
-const END: u32 = 0x0605_4b50;
-const END_64: u32 = 0x0606_4b50;
-const END_64_LOCATOR: u32 = 0x0706_4b50;
 /// Version 4.5 of the format, the first with 64-bit sizes.
 const VERSION: u16 = 45;
 /// The first of January 1980, so that the same rows give the same bytes.
@@ -30,11 +25,10 @@ pub(crate) struct StoredZip<W> {
 impl<W: Write + Seek> StoredZip<W> {
     /// Starts the only member, of exactly `size` bytes.
     pub(crate) fn new(mut inner: W, name: String, size: u64) -> io::Result<Self> {
-        let mut header = Vec::new();
-        header.extend(LOCAL_HEADER.to_le_bytes());
-        header.extend(common_fields(0, name.len(), 20));
+        let mut header = words(&[0x4b50, 0x0403]);
+        header.extend(member(0, &name, 20));
         header.extend(name.as_bytes());
-        header.extend(sizes_64(size, None));
+        header.extend(sizes(size, &[]));
         inner.write_all(&header)?;
         Ok(Self {
             inner,
@@ -44,51 +38,30 @@ impl<W: Write + Seek> StoredZip<W> {
         })
     }
 
-    /// What the bytes are written to.
-    pub(crate) fn get_ref(&self) -> &W {
-        &self.inner
-    }
-
     /// Writes the directory and the checksum, and returns the file.
     pub(crate) fn finish(mut self) -> io::Result<W> {
         let crc = self.crc.sum();
         let directory_at = self.inner.stream_position()?;
-        let mut tail = Vec::new();
-        tail.extend(DIRECTORY_HEADER.to_le_bytes());
-        tail.extend(VERSION.to_le_bytes());
-        tail.extend(common_fields(crc, self.name.len(), 28));
+        // The directory.
+        let mut tail = words(&[0x4b50, 0x0201, VERSION]);
+        tail.extend(member(crc, &self.name, 28));
         // No comment; disk 0; no attributes; the offset of the member is in the 64-bit field.
-        tail.extend([0; 10]);
-        tail.extend(u32::MAX.to_le_bytes());
+        tail.extend(words(&[0, 0, 0, 0, 0, 0xffff, 0xffff]));
         tail.extend(self.name.as_bytes());
-        tail.extend(sizes_64(self.size, Some(0)));
+        tail.extend(sizes(self.size, &[0]));
         let directory_size = tail.len() as u64;
-
-        tail.extend(END_64.to_le_bytes());
-        tail.extend(44_u64.to_le_bytes());
-        tail.extend(VERSION.to_le_bytes());
-        tail.extend(VERSION.to_le_bytes());
-        tail.extend([0; 8]);
-        tail.extend(1_u64.to_le_bytes());
-        tail.extend(1_u64.to_le_bytes());
-        tail.extend(directory_size.to_le_bytes());
-        tail.extend(directory_at.to_le_bytes());
-
-        tail.extend(END_64_LOCATOR.to_le_bytes());
-        tail.extend([0; 4]);
+        // Its end in 64 bits, where that is, and its end in 32 bits.
+        tail.extend(words(&[0x4b50, 0x0606, 44, 0, 0, 0]));
+        tail.extend(words(&[VERSION, VERSION, 0, 0, 0, 0]));
+        for count in [1, 1, directory_size, directory_at] {
+            tail.extend(count.to_le_bytes());
+        }
+        tail.extend(words(&[0x4b50, 0x0706, 0, 0]));
         tail.extend((directory_at + directory_size).to_le_bytes());
-        tail.extend(1_u32.to_le_bytes());
-
-        tail.extend(END.to_le_bytes());
-        tail.extend([0; 4]);
-        tail.extend(1_u16.to_le_bytes());
-        tail.extend(1_u16.to_le_bytes());
+        tail.extend(words(&[1, 0, 0x4b50, 0x0605, 0, 0, 1, 1]));
         tail.extend((directory_size as u32).to_le_bytes());
-        tail.extend(
-            u32::try_from(directory_at)
-                .unwrap_or(u32::MAX)
-                .to_le_bytes(),
-        );
+        let at = u32::try_from(directory_at).unwrap_or(u32::MAX);
+        tail.extend(at.to_le_bytes());
         tail.extend([0; 2]);
         self.inner.write_all(&tail)?;
 
@@ -110,30 +83,28 @@ impl<W: Write> Write for StoredZip<W> {
     }
 }
 
+/// Numbers of 16 bits, of which most fields of the format are made.
+fn words(words: &[u16]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
 /// What the local header and the directory have in common, from the version on.
-fn common_fields(crc: u32, name: usize, extra: u16) -> Vec<u8> {
-    let mut fields = Vec::new();
-    fields.extend(VERSION.to_le_bytes());
+fn member(crc: u32, name: &str, extra: u16) -> Vec<u8> {
     // No flags; stored; midnight.
-    fields.extend([0; 6]);
-    fields.extend(DATE.to_le_bytes());
+    let mut fields = words(&[VERSION, 0, 0, 0, DATE]);
     fields.extend(crc.to_le_bytes());
     // Both sizes are in the 64-bit field.
     fields.extend([0xff; 8]);
-    fields.extend((name as u16).to_le_bytes());
-    fields.extend(extra.to_le_bytes());
+    fields.extend(words(&[name.len() as u16, extra]));
     fields
 }
 
 /// The extra field with both sizes and, in the directory, the offset.
-fn sizes_64(size: u64, offset: Option<u64>) -> Vec<u8> {
-    let length: u16 = if offset.is_some() { 24 } else { 16 };
-    let mut field = Vec::new();
-    field.extend(1_u16.to_le_bytes());
-    field.extend(length.to_le_bytes());
-    field.extend(size.to_le_bytes());
-    field.extend(size.to_le_bytes());
-    field.extend(offset.map(u64::to_le_bytes).into_iter().flatten());
+fn sizes(size: u64, offset: &[u64]) -> Vec<u8> {
+    let mut field = words(&[1, 16 + 8 * offset.len() as u16]);
+    for value in [&[size, size], offset].concat() {
+        field.extend(value.to_le_bytes());
+    }
     field
 }
 

@@ -3,14 +3,11 @@
 //! The pickle is run by the same interpreter as others, which can build tensors and containers and nothing else.
 
 use std::collections::BTreeMap;
-use std::io::{BufReader, Read};
 use std::path::Path;
 
-use zip::{CompressionMethod, ZipArchive};
-
-use crate::data_ref;
 use crate::error::{Error, Result};
 use crate::formats::{Codec, Format, Reading};
+use crate::npz::zip_members;
 use crate::pickle::{Pickle, StorageBytes};
 
 pub(crate) const CODEC: Codec = Codec {
@@ -22,54 +19,25 @@ pub(crate) const CODEC: Codec = Codec {
 const LONGEST_PICKLE: u64 = 64 << 20;
 
 fn open(path: &Path) -> Result<Pickle> {
-    let (mut file, size) = data_ref::open(path)?;
-    let mut magic = Vec::new();
-    (&mut file)
-        .take(4)
-        .read_to_end(&mut magic)
-        .map_err(|e| Error::io(path, "read", e))?;
-    if magic.first() == Some(&0x80) {
-        return Err(refuse(
+    let members = zip_members(path, Format::Torch).map_err(|error| match error {
+        Error::WrongMagic { found, .. } if found.first() == Some(&0x80) => refuse(
             path,
             "it is in the format of PyTorch before 1.6; load it and save it again with a newer version",
-        ));
+        ),
+        error => error,
+    })?;
+    if members.iter().any(|(_, member)| member.deflated) {
+        let problem = "a part of it is compressed, as torch.save does not do";
+        return Err(refuse(path, problem));
     }
-    if !magic.starts_with(b"PK") {
-        return Err(Error::WrongMagic {
-            path: path.to_path_buf(),
-            format: Format::Torch,
-            found: magic,
-        });
-    }
-    let archive = ZipArchive::new(BufReader::new(file));
-    let mut archive = archive.map_err(|e| refuse(path, &e.to_string()))?;
-    let mut members = BTreeMap::new();
-    for index in 0..archive.len() {
-        let member = archive.by_index_raw(index);
-        let member = member.map_err(|e| refuse(path, &e.to_string()))?;
-        let name = member.name().map_err(|e| refuse(path, &e.to_string()))?;
-        if member.compression() != CompressionMethod::Stored || member.encrypted() {
-            return Err(refuse(
-                path,
-                "a part of it is compressed, as torch.save does not do",
-            ));
-        }
+    let members = members.into_iter().map(|(name, member)| {
         let bytes = StorageBytes {
-            start: member.data_start().unwrap_or(u64::MAX),
-            length: member.compressed_size(),
+            start: member.start,
+            length: member.packed,
         };
-        let end = bytes.start.checked_add(bytes.length);
-        if end.is_none_or(|end| end > size) {
-            return Err(Error::Truncated {
-                path: path.to_path_buf(),
-                what: format!("`{}`", crate::error::clean(&name)),
-                offset: bytes.start,
-                needed: u128::from(bytes.length),
-                available: size.saturating_sub(bytes.start),
-            });
-        }
-        members.insert(name.to_string(), bytes);
-    }
+        (name, bytes)
+    });
+    let members: BTreeMap<String, StorageBytes> = members.collect();
     let (folder, pickle) = members
         .iter()
         .find_map(|(name, bytes)| Some((name.strip_suffix("data.pkl")?.to_owned(), *bytes)))

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use derive_setters::Setters;
 use ndarray::ArrayView2;
 use ordercal::ScoreKind;
 
@@ -10,7 +11,6 @@ use crate::atomic::AtomicFile;
 use crate::error::{Error, Result, clean};
 use crate::formats::{Format, OutputLayout};
 use crate::ids::{IdType, IdValues};
-use crate::stored_zip::StoredZip;
 
 /// The type of floats in a file that is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -40,12 +40,15 @@ impl OutputType {
 }
 
 /// What a file of scores will hold.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Setters)]
+#[setters(prefix = "with_", into)]
 #[non_exhaustive]
 pub struct OutputSpec {
     /// What the scores are: the name of the array or of the columns says it.
+    #[setters(skip)]
     pub kind: ScoreKind,
     /// K, the number of classes.
+    #[setters(skip)]
     pub classes: usize,
     /// N, if it is known; see [`Format::needs_row_count`].
     pub rows: Option<usize>,
@@ -65,54 +68,8 @@ impl OutputSpec {
         Self {
             kind,
             classes,
-            rows: None,
-            dtype: OutputType::F32,
-            format: None,
-            class_names: None,
-            ids: Vec::new(),
+            ..Self::default()
         }
-    }
-
-    /// Gives the format of a file whose ending does not tell it.
-    #[must_use]
-    pub fn with_format(self, format: impl Into<Option<Format>>) -> Self {
-        Self {
-            format: format.into(),
-            ..self
-        }
-    }
-
-    /// Gives the names of the classes, one per column.
-    #[must_use]
-    pub fn with_class_names(self, class_names: Option<Vec<String>>) -> Self {
-        Self {
-            class_names,
-            ..self
-        }
-    }
-
-    /// Adds columns before the scores; see [`ScoreWriter::set_ids`].
-    #[must_use]
-    pub fn with_ids(self, ids: &[(String, IdType)]) -> Self {
-        Self {
-            ids: ids.to_vec(),
-            ..self
-        }
-    }
-
-    /// Announces the number of rows.
-    #[must_use]
-    pub fn with_rows(self, rows: usize) -> Self {
-        Self {
-            rows: Some(rows),
-            ..self
-        }
-    }
-
-    /// Sets the float type.
-    #[must_use]
-    pub fn with_dtype(self, dtype: OutputType) -> Self {
-        Self { dtype, ..self }
     }
 
     /// The format of a file of this name.
@@ -150,23 +107,6 @@ impl OutputSpec {
 }
 
 /// Writes a file of scores, which appears under its name when [`ScoreWriter::finish`] succeeds.
-///
-/// ```
-/// use ndarray::array;
-/// use ordercal::ScoreKind;
-/// use ordercal_io::{DataRef, OutputSpec, ScoreWriter, load};
-///
-/// let dir = tempfile::tempdir().unwrap();
-/// let path = dir.path().join("probs.csv");
-/// let mut writer = ScoreWriter::create(&path, OutputSpec::new(ScoreKind::Probs, 2))?;
-/// writer.write_f32(array![[0.25, 0.75]].view())?;
-/// writer.write_f32(array![[0.5, 0.5]].view())?;
-/// writer.finish()?;
-///
-/// let back = load(&DataRef::new(&path), None)?;
-/// assert_eq!((back.rows(), back.kind()), (2, ScoreKind::Probs));
-/// # Ok::<(), ordercal_io::Error>(())
-/// ```
 pub struct ScoreWriter {
     path: PathBuf,
     spec: OutputSpec,
@@ -183,14 +123,8 @@ impl ScoreWriter {
     /// created.
     pub fn create(path: &Path, spec: OutputSpec) -> Result<Self> {
         let format = Format::find_output(path, spec.format)?;
-        if let Some(names) = &spec.class_names
-            && names.len() != spec.classes
-        {
-            return Err(Error::ClassNameCount {
-                path: path.to_path_buf(),
-                found: names.len(),
-                classes: spec.classes,
-            });
+        if let Some(names) = &spec.class_names {
+            Error::check_name_count(path, names.len(), spec.classes)?;
         }
         if format.needs_row_count() && spec.rows.is_none() {
             return Err(Error::RowCountNeeded {
@@ -298,7 +232,10 @@ pub(crate) trait ScoreSink: Send {
 
 /// A format whose rows are encoded one after the other.
 pub(crate) struct EncodedSink<T> {
+    path: PathBuf,
     target: T,
+    /// Closes what surrounds the file.
+    finish: fn(T) -> io::Result<AtomicFile>,
     encode: Encode,
     /// Reused from chunk to chunk.
     buffer: Vec<u8>,
@@ -307,66 +244,45 @@ pub(crate) struct EncodedSink<T> {
 /// Appends encoded rows to a buffer.
 type Encode = Box<dyn Fn(ScoreRows<'_>, &[IdValues], &mut Vec<u8>) + Send>;
 
-impl<T: ByteTarget + 'static> EncodedSink<T> {
-    pub(crate) fn boxed(
-        target: T,
+impl<T: Write + Send + 'static> EncodedSink<T> {
+    /// Writes what comes before the first row.
+    pub(crate) fn start(
+        path: PathBuf,
+        mut target: T,
+        finish: fn(T) -> io::Result<AtomicFile>,
+        header: &[u8],
         encode: impl Fn(ScoreRows<'_>, &[IdValues], &mut Vec<u8>) + Send + 'static,
-    ) -> Box<dyn ScoreSink> {
-        Box::new(Self {
+    ) -> Result<Box<dyn ScoreSink>> {
+        let written = target.write_all(header);
+        written.map_err(|e| Error::io(&path, "write", e))?;
+        Ok(Box::new(Self {
+            path,
             target,
+            finish,
             encode: Box::new(encode),
             buffer: Vec::new(),
-        })
+        }))
     }
 }
 
-impl<T: ByteTarget> ScoreSink for EncodedSink<T> {
+impl EncodedSink<AtomicFile> {
+    /// Starts a file of numbers without a container.
+    pub(crate) fn flat(file: AtomicFile, header: &[u8]) -> Result<Box<dyn ScoreSink>> {
+        Self::start(file.path().to_path_buf(), file, Ok, header, little_endian)
+    }
+}
+
+impl<T: Write + Send> ScoreSink for EncodedSink<T> {
     fn write(&mut self, rows: ScoreRows<'_>, ids: &[IdValues]) -> Result<()> {
         self.buffer.clear();
         (self.encode)(rows, ids, &mut self.buffer);
-        write_bytes(&mut self.target, &self.buffer)
+        let written = self.target.write_all(&self.buffer);
+        written.map_err(|e| Error::io(&self.path, "write", e))
     }
 
     fn finish(self: Box<Self>) -> Result<AtomicFile> {
-        let path = self.target.path().to_path_buf();
-        let finished = self.target.finish();
-        finished.map_err(|e| Error::io(&path, "write", e))
+        (self.finish)(self.target).map_err(|e| Error::io(&self.path, "write", e))
     }
-}
-
-/// A file, or a file inside a container.
-pub(crate) trait ByteTarget: Write + Send {
-    /// The file's path.
-    fn path(&self) -> &Path;
-
-    /// Closes the container.
-    fn finish(self) -> io::Result<AtomicFile>;
-}
-
-impl ByteTarget for AtomicFile {
-    fn path(&self) -> &Path {
-        self.path()
-    }
-
-    fn finish(self) -> io::Result<AtomicFile> {
-        Ok(self)
-    }
-}
-
-impl ByteTarget for StoredZip<AtomicFile> {
-    fn path(&self) -> &Path {
-        self.get_ref().path()
-    }
-
-    fn finish(self) -> io::Result<AtomicFile> {
-        self.finish()
-    }
-}
-
-/// Writes bytes; an error names the file.
-pub(crate) fn write_bytes(target: &mut impl ByteTarget, bytes: &[u8]) -> Result<()> {
-    let done = target.write_all(bytes);
-    done.map_err(|e| Error::io(target.path(), "write", e))
 }
 
 /// The rows as little-endian numbers.

@@ -315,10 +315,11 @@ fn columns_are_matched_by_name() {
     let other = "label,logit_cat,logit_ape,logit_cow\ncow,2,1,5\n";
     let (_dir, first, mut reader) = swapped(["ape", "bee", "cat"], other);
     let error = reader.match_classes(first.class_names().unwrap(), "the model");
-    let text = error.unwrap_err().to_string();
+    let error = error.unwrap_err();
     assert!(
-        text.contains("second.csv") && text.contains("`cow`") && text.contains("`bee`"),
-        "{text}"
+        matches!(&error, Error::Data { path, source: ordercal::Error::ClassNamesDiffer { .. }, .. }
+            if path.ends_with("second.csv")),
+        "{error}"
     );
     // Without names on one side, by position.
     let (_dir, first, mut reader) = swapped(

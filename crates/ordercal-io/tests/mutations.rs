@@ -132,7 +132,7 @@ fn survive(names: &[&str], per_file: usize) {
             match outcome {
                 Ok(Ok(_)) => good += 1,
                 Ok(Err(error)) => {
-                    common::check_message(&error);
+                    common::check_message(&error, &path);
                     bad += 1;
                 }
                 Err(_) => failure = Some(format!("{name}, round {round}: panicked")),

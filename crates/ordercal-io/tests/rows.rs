@@ -301,11 +301,23 @@ fn cells_of_a_csv_file_that_are_no_numbers() {
     let text = String::from_utf8(Data::good().csv()).unwrap();
     std::fs::write(&path, text.replace("14,15", "14,fifteen")).unwrap();
     let error = error_of(&path);
-    let message = error.to_string();
-    assert!(message.contains("row 7 (line 9)"), "{message}");
+    assert!(
+        matches!(&error, Error::NotANumber { row: 7, line: 9, text, .. } if text == "fifteen"),
+        "{error}"
+    );
     std::fs::write(&path, text.replace("14,15", "14")).unwrap();
-    let message = error_of(&path).to_string();
-    assert!(message.contains("row 7 (line 9)"), "{message}");
+    let error = error_of(&path);
+    assert!(
+        matches!(
+            error,
+            Error::WrongFieldCount {
+                row: 7,
+                line: 9,
+                ..
+            }
+        ),
+        "{error}"
+    );
 }
 
 #[test]
@@ -329,7 +341,10 @@ fn labels_in_a_file_of_their_own() {
         let message = error.to_string();
         assert!(message.contains(&format!("row {row}")), "{message}");
         // The file to blame is the one with the labels.
-        assert_eq!(error.path(), labels, "{message}");
+        assert!(
+            message.starts_with(&labels.display().to_string()),
+            "{message}"
+        );
     }
     // Too few labels: the number of rows of scores is that of the whole file.
     let labels = write("labels.csv", "label\n0\n1\n0\n1\n".to_owned());

@@ -105,7 +105,7 @@ fn an_error_in_a_later_chunk_counts_rows_from_the_start() {
         matches!(&error, Error::Data { source, .. } if *source == nan),
         "{error:?}"
     );
-    check_message(&error);
+    check_message(&error, &path);
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn a_full_disk_is_reported_by_every_format() {
         });
         let error = written.unwrap_err();
         assert!(matches!(error, Error::Io { .. }), "{name}: {error:?}");
-        check_message(&error);
+        check_message(&error, &path);
     }
 }
 

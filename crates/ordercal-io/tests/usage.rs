@@ -52,11 +52,17 @@ fn a_table_without_a_header() {
     assert_eq!((all.rows(), all.classes()), (2, 3));
     let needed = ReadOptions::default().with_labels(LabelNeed::Required);
     let error = place.read("c.csv", text, needed).unwrap_err();
-    assert!(error.to_string().contains("--label-column"), "{error}");
+    assert!(
+        matches!(&error, Error::NoLabels { expected, .. } if expected.contains("--label-column")),
+        "{error}"
+    );
     let mut named = ColumnChoice::default().with_label("0");
     named.header = Some(false);
     let error = place.read("d.csv", "label,x\n", choose(named)).unwrap_err();
-    assert!(error.to_string().contains("`x`"), "{error}");
+    assert!(
+        matches!(&error, Error::NotANumber { column, text, .. } if column == "1" && text == "x"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -86,7 +92,10 @@ fn tabs_and_other_marks() {
     let error = place
         .read("a.csv", &text, ReadOptions::default())
         .unwrap_err();
-    assert!(error.to_string().contains("--delimiter ';'"), "{error}");
+    assert!(
+        matches!(&error, Error::NoScores { expected, .. } if expected.contains("--delimiter ';'")),
+        "{error}"
+    );
     let mut columns = ColumnChoice::default();
     columns.delimiter = Some(b';');
     let data = place.read("a.csv", &text, choose(columns)).unwrap();
@@ -141,8 +150,17 @@ fn rows_with_a_label_to_ignore_are_left_out_and_rows_keep_their_numbers() {
     let options = ReadOptions::default().with_ignored_label("-100".to_owned());
     let data = place.read("a.csv", text, options.clone()).unwrap();
     assert_eq!((data.rows(), data.weights().unwrap()), (2, &[5.0, 6.0][..]));
-    let error = data.dataset().unwrap_err().to_string();
-    assert!(error.contains("row 3"), "{error}");
+    let error = data.dataset().unwrap_err();
+    assert!(
+        matches!(
+            &error,
+            Error::Data {
+                source: ordercal::Error::LabelOutOfRange { row: 3, .. },
+                ..
+            }
+        ),
+        "{error}"
+    );
     let chunked = RowReader::open(
         &DataRef::new(place.0.path().join("a.csv")),
         options.with_chunk_rows(1),
@@ -181,7 +199,7 @@ fn lines_of_json() {
     let place = Place::new();
     let text = "{\"id\": 7, \"label\": \"dog\", \"logit_dog\": 1, \"logit_cat\": \"-inf\"}\n\n\
                 {\"label\": \"cat\", \"logit_cat\": 2.5, \"logit_dog\": 0.5, \"id\": 8}\n";
-    let options = choose(ColumnChoice::default().with_ids(["id"]));
+    let options = choose(ColumnChoice::default().with_ids(["id"].map(String::from)));
     let data = place.read("a.jsonl", text, options.clone()).unwrap();
     assert_eq!(f64s(&data), [1.0, f64::NEG_INFINITY, 0.5, 2.5]);
     assert_eq!(data.class_names().unwrap(), ["dog", "cat"]);
@@ -249,7 +267,7 @@ fn written_tables_have_the_names_of_classes_and_columns_that_are_handed_through(
         let error = writer.write_f32(array![[0.25, 0.75]].view()).unwrap_err();
         assert!(matches!(error, Error::WrongBlock { .. }), "{error}");
         writer.finish().unwrap();
-        let options = choose(ColumnChoice::default().with_ids(["id", "who"]));
+        let options = choose(ColumnChoice::default().with_ids(["id", "who"].map(String::from)));
         let mut reader = RowReader::open(&DataRef::new(&path), options).unwrap();
         assert_eq!(reader.class_names().unwrap(), names, "{name}");
         let chunk = reader.next().unwrap().unwrap();
@@ -267,7 +285,7 @@ fn written_tables_have_the_names_of_classes_and_columns_that_are_handed_through(
         .err()
         .unwrap();
     assert!(matches!(error, Error::NotATable { .. }), "{error}");
-    let options = choose(ColumnChoice::default().with_ids(["id"]));
+    let options = choose(ColumnChoice::default().with_ids(["id"].map(String::from)));
     let data = DataRef::new(fixture("fine_f4.npy"));
     let error = RowReader::open(&data, options).err().unwrap();
     assert!(matches!(error, Error::NotATable { .. }), "{error}");
@@ -314,7 +332,7 @@ fn the_format_of_a_file_can_be_said() {
     let place = Place::new();
     let path = place.write("scores.txt", "label,logit_0,logit_1\n1,2,3\n");
     let error = load(&DataRef::new(&path), None).unwrap_err();
-    assert!(error.to_string().contains("--format"), "{error}");
+    assert!(matches!(&error, Error::UnknownFormat { .. }), "{error}");
     let options = ReadOptions::default().with_format(Format::Csv);
     assert_eq!(
         LoadedData::read(&DataRef::new(&path), options)

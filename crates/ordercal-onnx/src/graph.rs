@@ -61,7 +61,14 @@ impl Graph {
             output: outputs.iter().map(|v| v.0.clone()).collect(),
             name,
             op_type: op.to_owned(),
-            attribute: attributes.iter().map(|(n, i)| attribute(n, *i)).collect(),
+            attribute: attributes
+                .iter()
+                .map(|&(name, i)| AttributeProto {
+                    name: name.to_owned(),
+                    i,
+                    r#type: ATTRIBUTE_INT,
+                })
+                .collect(),
         });
         outputs
     }
@@ -242,12 +249,4 @@ impl Graph {
 
 fn length(value: Length) -> DimensionProto {
     DimensionProto { value: Some(value) }
-}
-
-fn attribute(name: &str, value: i64) -> AttributeProto {
-    AttributeProto {
-        name: name.to_owned(),
-        i: value,
-        r#type: ATTRIBUTE_INT,
-    }
 }

@@ -9,7 +9,6 @@ pub const FLOAT: i32 = 1;
 /// Half-precision floats.
 pub const FLOAT16: i32 = 10;
 pub const INT64: i32 = 7;
-pub const BOOL: i32 = 9;
 pub const DOUBLE: i32 = 11;
 
 /// Kinds of attributes.

@@ -1,7 +1,9 @@
 //! The common parts of figures: panels with axes, markers and legends.
 
 use crate::scale::Scale;
-use crate::svg::{Anchor, Canvas, SMALL, TEXT, Tag, line, number, path, rect, text_width};
+use crate::svg::{
+    Canvas, END, MIDDLE, SMALL, START, TEXT, Tag, line, number, path, rect, text_width,
+};
 
 /// Dash patterns of the series, so that lines differ without colour.
 const DASHES: [&str; 4] = ["", "7 3", "2 3", "9 3 2 3"];
@@ -45,25 +47,42 @@ impl Frame {
     /// Draws the panel, the y axis with about `wanted` ticks, and grid lines.
     pub(crate) fn draw(&self, canvas: &mut Canvas, wanted: usize) {
         let theme = canvas.theme;
-        canvas.rect(
-            (self.left, self.top),
-            (self.width, self.height),
-            theme.panel,
-        );
+        let size = (self.width, self.height);
+        canvas.rect((self.left, self.top), size, theme.panel);
         for (value, label) in self.y.ticks(wanted) {
             let y = self.up(value);
             canvas.line((self.left, y), (self.right(), y), theme.grid, 1.0);
-            canvas.text(
-                (self.left - 7.0, y + 4.0),
-                Anchor::End,
-                theme.muted,
-                SMALL,
-                &label,
-            );
+            let at = (self.left - 7.0, y + 4.0);
+            canvas.text(at, END, theme.muted, SMALL, &label);
         }
         let corner = (self.left, self.bottom());
         canvas.line((self.left, self.top), corner, theme.muted, 1.0);
         canvas.line(corner, (self.right(), self.bottom()), theme.muted, 1.0);
+    }
+
+    /// Draws a panel below this one, for counts, and returns it.
+    pub(crate) fn counts_below(
+        &self,
+        canvas: &mut Canvas,
+        (gap, height): (f64, f64),
+        counts: impl Iterator<Item = u64>,
+        (wanted, what): (usize, &str),
+    ) -> Self {
+        let frame = Self {
+            top: self.bottom() + gap,
+            height,
+            y: Scale::counts(counts.max().unwrap_or(0) as f64),
+            ..*self
+        };
+        frame.draw(canvas, wanted);
+        frame.name_y(canvas, what);
+        frame
+    }
+
+    /// The bar of a count.
+    pub(crate) fn bar(&self, left: f64, width: f64, count: u64) -> Tag {
+        let y = self.up(count as f64);
+        rect((left, y), (width.max(0.5), self.bottom() - y))
     }
 
     /// Draws the ticks of the x axis.
@@ -73,26 +92,18 @@ impl Frame {
             let x = self.across(*value);
             let y = self.bottom();
             canvas.line((x, y), (x, y + 4.0), theme.muted, 1.0);
-            canvas.text((x, y + 17.0), Anchor::Middle, theme.muted, SMALL, label);
+            canvas.text((x, y + 17.0), MIDDLE, theme.muted, SMALL, label);
         }
     }
 
     pub(crate) fn name_x(&self, canvas: &mut Canvas, below: f64, name: &str) {
-        let middle = self.left + self.width / 2.0;
-        let ink = canvas.theme.ink;
-        canvas.text(
-            (middle, self.bottom() + below),
-            Anchor::Middle,
-            ink,
-            TEXT,
-            name,
-        );
+        let at = (self.left + self.width / 2.0, self.bottom() + below);
+        canvas.text(at, MIDDLE, canvas.theme.ink, TEXT, name);
     }
 
     pub(crate) fn name_y(&self, canvas: &mut Canvas, name: &str) {
         let middle = self.top + self.height / 2.0;
-        let ink = canvas.theme.ink;
-        canvas.upright((self.left - 46.0, middle), ink, name);
+        canvas.upright((self.left - 46.0, middle), canvas.theme.ink, name);
     }
 
     /// Draws the dashed line of perfect calibration.
@@ -215,8 +226,8 @@ impl<'a> Legend<'a> {
                 if marked {
                     canvas.add(marker(canvas, *slot, (x + 13.0, y), false));
                 }
-                let ink = canvas.theme.ink;
-                canvas.text((x + 33.0, y + 4.5), Anchor::Start, ink, TEXT, name);
+                let at = (x + 33.0, y + 4.5);
+                canvas.text(at, START, canvas.theme.ink, TEXT, name);
             }
         }
     }

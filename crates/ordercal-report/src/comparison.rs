@@ -181,8 +181,8 @@ fn close(metric: Metric, values: &[f64], resampled: &[Vec<f64>]) -> Vec<bool> {
     (0..values.len())
         .map(|place| {
             paired(&resampled[place]) && {
-                let paired = metrics::paired_difference(metric, of(place), of(best), LEVEL);
-                paired.difference.lower <= 0.0 && paired.difference.upper >= 0.0
+                let difference = metrics::paired_difference(of(place), of(best), LEVEL);
+                difference.lower <= 0.0 && difference.upper >= 0.0
             }
         })
         .collect()

@@ -8,7 +8,7 @@ use crate::comparison::Comparison;
 use crate::error::{Error, Result};
 use crate::result::DatasetResult;
 use crate::svg::Svg;
-use crate::table::{Cell, Table};
+use crate::table::{self, Cell, Table, TableRow};
 use crate::theme::Theme;
 use crate::verdict::verdict;
 
@@ -74,7 +74,7 @@ impl Report {
             before_after: &self.before_after,
             methods: self.comparison.methods(),
             datasets: self.comparison.datasets(),
-            summary: HtmlTable::new(&Table::summary(&self.comparison), "", "summary"),
+            summary: HtmlTable::new(Table::summary(&self.comparison), "", "summary"),
             metrics: self
                 .comparison
                 .metrics()
@@ -107,7 +107,7 @@ impl Report {
                 .any(|&value| value.total_cmp(&values[0]).is_ne())
             {
                 let table = Table::of_metric(comparison, metric);
-                return Section::Table(HtmlTable::new(&table, metric.brief(), metric.key()));
+                return Section::Table(HtmlTable::new(table, metric.brief(), metric.key()));
             }
             trivial.push(format!("{:.4} on {}", values[0], dataset.name));
         }
@@ -118,18 +118,11 @@ impl Report {
         ))
     }
 
-    fn sources(&self) -> Vec<SourceRow> {
+    /// Each dataset with its file, if it is known.
+    fn sources(&self) -> Vec<(&DatasetResult, Option<&DataSource>)> {
         let datasets = self.comparison.datasets().iter();
-        let files = datasets.map(|d| (d, self.sources.iter().find(|s| s.name == d.name)));
-        files
-            .map(|(dataset, source)| SourceRow {
-                name: dataset.name.clone(),
-                rows: format!("{} + {}", dataset.n_calib, dataset.n_test),
-                classes: dataset.classes,
-                file: source.map_or(String::new(), |s| s.file.clone()),
-                sha256: source.map_or(String::new(), |s| s.sha256.clone()),
-            })
-            .collect()
+        let source = |name: &str| self.sources.iter().find(|s| s.name == name);
+        datasets.map(|d| (d, source(&d.name))).collect()
     }
 
     /// The number of changed predictions of each method, and the change of accuracy; one sentence if there are none.
@@ -142,48 +135,38 @@ impl Report {
             );
         }
         let rows = comparison
-            .methods()
-            .into_iter()
+            .datasets()
+            .iter()
             .enumerate()
-            .map(|(place, (method, kept))| {
-                let cells = comparison
-                    .datasets()
-                    .iter()
-                    .enumerate()
-                    .map(|(set, dataset)| {
-                        let changed = dataset.methods[place].changed_predictions;
-                        let accuracy = comparison.accuracy_change(set, place).filter(|_| !kept);
-                        HtmlCell {
-                            value: changed.to_string(),
-                            number: changed.to_string(),
-                            best: false,
-                            rank: String::new(),
-                            mark: "",
-                            note: accuracy.map_or(String::new(), |a| {
-                                format!("(accuracy {:+.2} points)", 100.0 * a)
-                            }),
-                        }
-                    });
-                HtmlRow {
-                    method: method.to_owned(),
-                    kept,
+            .map(|(set, dataset)| {
+                let cells = dataset.methods.iter().enumerate().map(|(place, result)| {
+                    let accuracy = comparison.accuracy_change(set, place);
+                    let accuracy = accuracy.filter(|_| !result.order_preserving);
+                    Cell {
+                        value: result.changed_predictions as f64,
+                        rank: 0,
+                        close: false,
+                        note: accuracy.map(|a| format!("accuracy {:+.2} points", 100.0 * a)),
+                    }
+                });
+                TableRow {
+                    name: dataset.name.clone(),
+                    decimals: 0,
                     cells: cells.collect(),
                 }
             });
-        Section::Table(HtmlTable {
-            id: "changes".to_owned(),
+        let table = Table {
             title: "Changed predictions".to_owned(),
-            meaning: "The number of test rows whose prediction differs from the uncalibrated one. \
-                      Order-preserving methods guarantee 0."
-                .to_owned(),
-            heads: comparison
-                .datasets()
-                .iter()
-                .map(|d| d.name.clone())
-                .collect(),
-            about_datasets: true,
+            corner: "dataset",
+            columns: table::columns(comparison),
             rows: rows.collect(),
-            notes: Vec::new(),
+            average: None,
+        };
+        let meaning = "The number of test rows whose prediction differs from the uncalibrated one. Order-preserving \
+                       methods guarantee 0.";
+        Section::Table(HtmlTable {
+            order: (0..table.columns.len()).collect(),
+            ..HtmlTable::new(table, meaning, "changes")
         })
     }
 
@@ -213,7 +196,7 @@ struct Page<'a> {
     metrics: Vec<Section>,
     changes: Section,
     figures: &'a [ReportFigure],
-    sources: Vec<SourceRow>,
+    sources: Vec<(&'a DatasetResult, Option<&'a DataSource>)>,
     run: &'a [(String, String)],
     chosen: Vec<(String, Vec<(String, String)>)>,
 }
@@ -243,70 +226,23 @@ struct SentenceTemplate<'a> {
 #[derive(Template)]
 #[template(path = "table.html")]
 struct HtmlTable {
-    id: String,
-    title: String,
-    meaning: String,
-    heads: Vec<String>,
+    id: &'static str,
+    meaning: &'static str,
     /// Whether its columns are datasets, which can be filtered.
     about_datasets: bool,
-    rows: Vec<HtmlRow>,
-    notes: Vec<&'static str>,
-}
-
-struct HtmlRow {
-    method: String,
-    kept: bool,
-    cells: Vec<HtmlCell>,
-}
-
-struct HtmlCell {
-    /// The sort key.
-    value: String,
-    number: String,
-    best: bool,
-    rank: String,
-    mark: &'static str,
-    note: String,
-}
-
-struct SourceRow {
-    name: String,
-    rows: String,
-    classes: usize,
-    file: String,
-    sha256: String,
+    /// The methods in their order.
+    order: Vec<usize>,
+    table: Table,
 }
 
 impl HtmlTable {
-    fn new(table: &Table, meaning: &str, id: &str) -> Self {
-        let cell = |cell: &Cell, decimals: usize| HtmlCell {
-            value: cell.value.to_string(),
-            number: cell.number(decimals),
-            best: cell.rank == 1,
-            rank: cell.rank.to_string(),
-            mark: if cell.close { "*" } else { "" },
-            note: cell
-                .note
-                .as_ref()
-                .map_or(String::new(), |n| format!("({n})")),
-        };
-        let places = table.groups().into_iter().flat_map(|(_, places)| places);
-        let rows = places.map(|place| HtmlRow {
-            method: table.columns[place].method.clone(),
-            kept: table.columns[place].order_preserving,
-            cells: table
-                .all_rows()
-                .map(|row| cell(&row.cells[place], row.decimals))
-                .collect(),
-        });
+    fn new(table: Table, meaning: &'static str, id: &'static str) -> Self {
         Self {
-            id: id.to_owned(),
-            title: table.title.clone(),
-            meaning: meaning.to_owned(),
-            heads: table.all_rows().map(|row| row.name.clone()).collect(),
+            id,
+            meaning,
             about_datasets: table.corner == "dataset",
-            rows: rows.collect(),
-            notes: table.notes(),
+            order: table.order(),
+            table,
         }
     }
 }

@@ -39,9 +39,8 @@ mod wrap;
 pub use comparison::{Comparison, UNCALIBRATED};
 pub use error::{Error, Result};
 pub use figure::{
-    Arrow, Bar, BarFigure, LineFigure, LinePanel, LinePoint, LineSeries, ReliabilityFigure,
-    ReliabilityForm, ReliabilitySeries, ScoreHistogram, SimplexFigure, TransformCurve,
-    TransformFigure, region_of,
+    Arrow, LineFigure, LinePanel, LinePoint, LineSeries, ReliabilityFigure, ReliabilityForm,
+    ReliabilitySeries, ScoreHistogram, SimplexFigure, TransformCurve, TransformFigure, region_of,
 };
 pub use html::{BeforeAfter, DataSource, Report, ReportFigure};
 pub use json::to_json;

@@ -52,12 +52,12 @@ pub fn to_png(svg: &Svg, scale: f64) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::svg::{Anchor, Canvas, TEXT};
+    use crate::svg::{Canvas, START, TEXT};
     use crate::theme::Theme;
 
     fn with_text(text: &str) -> Vec<u8> {
         let mut canvas = Canvas::new(Theme::LIGHT, 60.0, 20.0, "t");
-        canvas.text((4.0, 14.0), Anchor::Start, "#000000", TEXT, text);
+        canvas.text((4.0, 14.0), START, "#000000", TEXT, text);
         to_png(&canvas.finish(), 2.0).unwrap()
     }
 

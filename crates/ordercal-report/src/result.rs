@@ -5,22 +5,25 @@ use std::collections::BTreeMap;
 use ordercal::compare::Measured;
 use ordercal::metrics::Metric;
 use ordercal::select::Found;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// The result of one method on one dataset.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MethodResult {
     /// The method's key.
     pub method: String,
     /// Its metrics on the test rows.
     pub metrics: BTreeMap<Metric, f64>,
     /// The metrics on bootstrap resamples, the same resamples for every method; may be empty.
+    #[serde(skip)]
     pub resampled: BTreeMap<Metric, Vec<f64>>,
     /// Whether the method guarantees to keep the ranking of every row.
     pub order_preserving: bool,
     /// The number of predictions on the test rows that differ from the uncalibrated ones.
     pub changed_predictions: u64,
-    /// The seconds of the fit, if known.
+    /// The seconds of the fit, if known. They are left out of JSON where equal runs must give equal bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub fit_seconds: Option<f64>,
     /// The hyperparameters, serialised.
     pub chosen: Value,
@@ -47,16 +50,11 @@ impl MethodResult {
 
     /// The result of a search on the calibration rows, measured on the test rows.
     pub fn new(found: &Found, measured: &Measured, fit_seconds: Option<f64>) -> Self {
+        // The promise of the method, not of its model: `auto-free` may happen to give a model that keeps the order.
+        let kept = found.method.promises_order();
         Self {
-            method: found.method.key().to_owned(),
-            metrics: measured.metrics.clone(),
-            resampled: measured.resampled.clone(),
-            // The promise of the method, not of its model: `auto-free` may happen to give a model that keeps
-            // the order.
-            order_preserving: found.method.promises_order(),
-            changed_predictions: measured.changed_predictions,
-            fit_seconds,
             chosen: chosen(found),
+            ..Self::external(found.method.key(), kept, measured, fit_seconds)
         }
     }
 }
@@ -75,7 +73,7 @@ fn chosen(found: &Found) -> Value {
 }
 
 /// The results of all methods on one dataset.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DatasetResult {
     /// The name of the dataset.
     pub name: String,

@@ -78,22 +78,9 @@ impl Tag {
 }
 
 /// The alignment of text at its point.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Anchor {
-    Start,
-    Middle,
-    End,
-}
-
-impl Anchor {
-    fn key(self) -> &'static str {
-        match self {
-            Self::Start => "start",
-            Self::Middle => "middle",
-            Self::End => "end",
-        }
-    }
-}
+pub(crate) const START: &str = "start";
+pub(crate) const MIDDLE: &str = "middle";
+pub(crate) const END: &str = "end";
 
 /// An unfinished figure.
 pub(crate) struct Canvas {
@@ -153,45 +140,25 @@ impl Canvas {
     }
 
     pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), stroke: &str, width: f64) {
-        self.add(
-            line(from, to)
-                .attr("stroke", stroke)
-                .num("stroke-width", width),
-        );
+        let tag = line(from, to).attr("stroke", stroke);
+        self.add(tag.num("stroke-width", width));
     }
 
-    pub(crate) fn text(
-        &mut self,
-        at: (f64, f64),
-        anchor: Anchor,
-        fill: &str,
-        size: f64,
-        text: &str,
-    ) {
-        self.styled(at, anchor, fill, size, "400", text);
+    pub(crate) fn text(&mut self, at: (f64, f64), anchor: &str, fill: &str, size: f64, text: &str) {
+        let tag = text_tag(at, anchor, fill, size).attr("font-weight", "400");
+        self.body.push_str(&tag.around(&escape(text)));
     }
 
-    pub(crate) fn strong(&mut self, at: (f64, f64), anchor: Anchor, text: &str) {
-        self.styled(at, anchor, self.theme.ink, TEXT, "700", text);
-    }
-
-    fn styled(
-        &mut self,
-        at: (f64, f64),
-        anchor: Anchor,
-        fill: &str,
-        size: f64,
-        weight: &str,
-        text: &str,
-    ) {
-        let tag = text_tag(at, anchor, fill, size).attr("font-weight", weight);
+    /// A heading, which begins at a point.
+    pub(crate) fn strong(&mut self, at: (f64, f64), text: &str) {
+        let tag = text_tag(at, START, self.theme.ink, TEXT).attr("font-weight", "700");
         self.body.push_str(&tag.around(&escape(text)));
     }
 
     /// Text rotated to read upwards, centred at a point.
     pub(crate) fn upright(&mut self, (x, y): (f64, f64), fill: &str, text: &str) {
         let turn = format!("rotate(-90 {} {})", number(x), number(y));
-        let tag = text_tag((x, y), Anchor::Middle, fill, TEXT).attr("transform", &turn);
+        let tag = text_tag((x, y), MIDDLE, fill, TEXT).attr("transform", &turn);
         self.body.push_str(&tag.around(&escape(text)));
     }
 
@@ -233,11 +200,11 @@ pub(crate) fn path(points: impl IntoIterator<Item = (f64, f64)>) -> Tag {
     Tag::new("path").attr("d", &d)
 }
 
-fn text_tag(at: (f64, f64), anchor: Anchor, fill: &str, size: f64) -> Tag {
+fn text_tag(at: (f64, f64), anchor: &str, fill: &str, size: f64) -> Tag {
     Tag::new("text")
         .nums([("x", at.0), ("y", at.1), ("font-size", size)])
         .attr("fill", fill)
-        .attr("text-anchor", anchor.key())
+        .attr("text-anchor", anchor)
 }
 
 /// An upper estimate of the width of text.
@@ -298,7 +265,7 @@ mod tests {
     #[test]
     fn a_document_carries_its_title_and_its_size() {
         let mut canvas = Canvas::new(Theme::LIGHT, 20.0, 10.5, "a > b");
-        canvas.text((1.0, 2.0), Anchor::End, "#000", TEXT, "x & y");
+        canvas.text((1.0, 2.0), END, "#000", TEXT, "x & y");
         let svg = canvas.finish();
         assert!(svg.as_str().starts_with("<svg xmlns="));
         assert!(svg.as_str().contains("viewBox=\"0 0 20 10.5\""));

@@ -4,12 +4,6 @@
 const WIDTH: usize = 80;
 
 /// Breaks lines at spaces so that they have at most 80 columns; continued lines are indented.
-///
-/// ```
-/// let wrapped = ordercal_report::wrap(&"word ".repeat(20), 4);
-/// assert_eq!(wrapped.lines().count(), 2);
-/// assert!(wrapped.contains("\n    word"));
-/// ```
 pub fn wrap(text: &str, indent: usize) -> String {
     let wrapped = text.split('\n').map(|line| wrap_line(line, indent));
     wrapped.collect::<Vec<_>>().join("\n")

@@ -75,16 +75,6 @@ pub const RESAMPLES: usize = 500;
 /// # Errors
 /// [`Error::InvalidArgument`] if two methods have the same key but different hyperparameters: results are identified by
 /// key.
-///
-/// ```
-/// use ordercal::Method;
-/// use ordercal::compare::line_up;
-///
-/// let methods = line_up([Method::from_key("ts")?, Method::from_key("ts")?])?;
-/// let keys: Vec<&str> = methods.iter().map(Method::key).collect();
-/// assert_eq!(keys, ["uncalibrated", "ts"]);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 pub fn line_up(methods: impl IntoIterator<Item = Method>) -> Result<Vec<Method>> {
     let mut found: Vec<Method> = vec![Uncalibrated::default().into()];
     for method in methods {
@@ -104,15 +94,6 @@ pub fn line_up(methods: impl IntoIterator<Item = Method>) -> Result<Vec<Method>>
 }
 
 /// The metrics of a comparison and their options.
-///
-/// ```
-/// use ordercal::compare::Measures;
-/// use ordercal::metrics::Metric;
-///
-/// let mut measures = Measures::new(&[Metric::Nll, Metric::Ece]).with_bins(20).with_bootstrap(500, 1357);
-/// measures.intervals = true;
-/// assert!(measures.validate().is_ok());
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measures {
     /// The metrics.
@@ -129,13 +110,6 @@ pub struct Measures {
 
 impl Measures {
     /// The metrics `shown`, and the accuracy in any case, with default options and no bootstrap.
-    ///
-    /// ```
-    /// use ordercal::compare::Measures;
-    /// use ordercal::metrics::Metric;
-    ///
-    /// assert_eq!(Measures::new(&[Metric::Nll]).metrics, [Metric::Nll, Metric::Accuracy]);
-    /// ```
     pub fn new(shown: &[Metric]) -> Self {
         let mut metrics = shown.to_vec();
         if !metrics.contains(&Metric::Accuracy) {
@@ -151,12 +125,6 @@ impl Measures {
     }
 
     /// Sets the number of bins.
-    ///
-    /// ```
-    /// use ordercal::compare::{METRICS, Measures};
-    ///
-    /// assert_eq!(Measures::new(&METRICS).with_bins(20).options.bins, 20);
-    /// ```
     #[must_use]
     pub fn with_bins(mut self, bins: usize) -> Self {
         self.options = self.options.with_bins(bins);
@@ -164,14 +132,6 @@ impl Measures {
     }
 
     /// Sets the number of bootstrap resamples (0 for no bootstrap) and their seed.
-    ///
-    /// ```
-    /// use ordercal::compare::{METRICS, Measures, RESAMPLES};
-    ///
-    /// let measures = Measures::new(&METRICS).with_bootstrap(RESAMPLES, 1357);
-    /// assert_eq!(measures.bootstrap.map(|how| how.resamples), Some(500));
-    /// assert!(Measures::new(&METRICS).with_bootstrap(0, 1357).bootstrap.is_none());
-    /// ```
     #[must_use]
     pub fn with_bootstrap(mut self, resamples: usize, seed: u64) -> Self {
         let how = BootstrapOptions::default().with_resamples(resamples);
@@ -183,12 +143,6 @@ impl Measures {
     ///
     /// # Errors
     /// [`Error::InvalidParameter`] if the number of bins or resamples is out of range.
-    ///
-    /// ```
-    /// use ordercal::compare::{METRICS, Measures};
-    ///
-    /// assert!(Measures::new(&METRICS).with_bins(0).validate().is_err());
-    /// ```
     pub fn validate(&self) -> Result<()> {
         self.options.validate()?;
         self.bootstrap.as_ref().map_or(Ok(()), |how| how.validate())
@@ -196,21 +150,6 @@ impl Measures {
 }
 
 /// The metrics of a model on test rows.
-///
-/// ```
-/// # use ndarray::Array2;
-/// # use ordercal::{Dataset, ScoreKind, Scores};
-/// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
-/// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
-/// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
-/// # use ordercal::compare::{Measures, measure};
-/// # use ordercal::metrics::Metric;
-/// # use ordercal::models::TsModel;
-/// let measures = Measures::new(&[Metric::Ece]);
-/// let measured = measure(&TsModel::new(3, 0.5)?.into(), &data, &measures)?;
-/// assert!((measured.metrics[&Metric::Ece] - measured.reliability.error()).abs() < 1e-12);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Measured {
@@ -231,25 +170,6 @@ pub struct Measured {
 ///
 /// # Errors
 /// If the test rows have another number of classes than the model, or an option in `measures` is out of range.
-///
-/// ```
-/// # use ndarray::Array2;
-/// # use ordercal::{Dataset, ScoreKind, Scores};
-/// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
-/// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
-/// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
-/// use ordercal::compare::{Measures, measure};
-/// use ordercal::metrics::Metric;
-/// use ordercal::models::TsModel;
-///
-/// // `data`: labels that have nothing to do with the scores, so the fewer the claims the better.
-/// let nll = |beta: f64| -> ordercal::Result<f64> {
-///     let measured = measure(&TsModel::new(3, beta)?.into(), &data, &Measures::new(&[Metric::Nll]))?;
-///     Ok(measured.metrics[&Metric::Nll])
-/// };
-/// assert!(nll(0.1)? < nll(1.0)?);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 pub fn measure(model: &Model, test: &Dataset<'_>, measures: &Measures) -> Result<Measured> {
     let (expected, found) = (model.classes(), test.classes());
     if expected != found {
@@ -267,23 +187,6 @@ pub fn measure(model: &Model, test: &Dataset<'_>, measures: &Measures) -> Result
 ///
 /// # Errors
 /// If the shape differs from that of the scores, a row is not a distribution, or an option in `measures` is out of range.
-///
-/// ```
-/// # use ndarray::Array2;
-/// # use ordercal::{Dataset, ScoreKind, Scores};
-/// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
-/// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
-/// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
-/// use ordercal::compare::{Measures, measure_probs};
-/// use ordercal::metrics::Metric;
-///
-/// // What any other library gives: here the same distribution for each of the 60 rows.
-/// let probs = Array2::from_shape_fn((60, 3), |(_, class)| [0.5, 0.3, 0.2][class]);
-/// let measured = measure_probs(probs.view(), &data, &Measures::new(&[Metric::Nll]))?;
-/// assert!((measured.metrics[&Metric::Accuracy] - 1.0 / 3.0).abs() < 1e-12);
-/// assert!(measured.changed_predictions > 0);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 pub fn measure_probs(
     probs: ArrayView2<'_, f64>,
     test: &Dataset<'_>,
@@ -339,22 +242,6 @@ fn of_predictions(
 ///
 /// # Errors
 /// If a row is not a distribution, or the numbers of rows differ.
-///
-/// ```
-/// # use ndarray::Array2;
-/// # use ordercal::{Dataset, ScoreKind, Scores};
-/// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
-/// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
-/// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
-/// use ordercal::compare::predictions;
-/// use ordercal::metrics::{MetricOptions, nll};
-///
-/// let data = data.with_weights((0..60).map(f64::from).collect())?;
-/// let probs = Array2::from_elem((60, 3), 1.0 / 3.0);
-/// let weighted = predictions(probs.view(), &data)?;
-/// assert!((nll(&weighted, &MetricOptions::default())? - 3_f64.ln()).abs() < 1e-12);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 pub fn predictions<'a>(probs: ArrayView2<'a, f64>, data: &Dataset<'_>) -> Result<Predictions<'a>> {
     let predictions = Predictions::from_probs(probs, data.labels())?;
     match data.weights() {
@@ -366,18 +253,6 @@ pub fn predictions<'a>(probs: ArrayView2<'a, f64>, data: &Dataset<'_>) -> Result
 /// The number of rows whose most probable class in `probs` (N×K) is not the class with the largest score in `data`.
 ///
 /// Of tied classes, the first is the prediction.
-///
-/// ```
-/// use ndarray::array;
-/// use ordercal::compare::changed_predictions;
-/// use ordercal::{Dataset, ScoreKind, Scores};
-///
-/// let scores = Scores::new(ScoreKind::Logits, array![[2.0_f32, 1.0], [0.0, 1.0]])?;
-/// let data = Dataset::new(scores, &[0, 1])?;
-/// let probs = array![[0.6, 0.4], [0.6, 0.4]];
-/// assert_eq!(changed_predictions(&data, probs.view()), 1);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 pub fn changed_predictions(data: &Dataset<'_>, probs: ArrayView2<'_, f64>) -> usize {
     let rows = (0..data.rows()).into_par_iter();
     let rows = rows.with_min_len((1 << 14) / data.classes() + 1);
@@ -408,7 +283,7 @@ mod tests {
         assert_eq!(of(&asked), ["uncalibrated", "vs", "ts"]);
         assert_eq!(of(&METHODS), METHODS);
         let oi = Oi::default();
-        let twice = [Method::from(oi.clone()), oi.with_hidden(&[3]).into()];
+        let twice = [Method::from(oi.clone()), oi.with_hidden([3]).into()];
         let refused = line_up(twice).unwrap_err();
         assert!(
             matches!(&refused, Error::InvalidArgument { argument: "methods", found, .. } if found.contains("`oi`")),

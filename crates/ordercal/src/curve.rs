@@ -39,13 +39,6 @@ const LAMBDAS: [f64; 13] = [
 ];
 
 /// What varies along a curve.
-///
-/// ```
-/// use ordercal::curve::CurveAxis;
-///
-/// assert_eq!("calib-size".parse::<CurveAxis>()?, CurveAxis::CalibSize);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CurveAxis {
     /// The share of the calibration rows: 10%, 20%, …, 100%.
@@ -59,12 +52,6 @@ impl CurveAxis {
     pub const ALL: [Self; 2] = [Self::CalibSize, Self::OdirLambda];
 
     /// The key.
-    ///
-    /// ```
-    /// use ordercal::curve::CurveAxis;
-    ///
-    /// assert_eq!(CurveAxis::ALL.map(CurveAxis::key), ["calib-size", "odir-lambda"]);
-    /// ```
     pub fn key(self) -> &'static str {
         match self {
             Self::CalibSize => "calib-size",
@@ -73,12 +60,6 @@ impl CurveAxis {
     }
 
     /// The keys of the methods in the paper's figure of this axis.
-    ///
-    /// ```
-    /// use ordercal::curve::CurveAxis;
-    ///
-    /// assert_eq!(CurveAxis::OdirLambda.default_methods(), ["ms-odir", "dir-odir"]);
-    /// ```
     pub fn default_methods(self) -> &'static [&'static str] {
         match self {
             Self::CalibSize => &["ts", "diag", "oi", "op", "ms-odir", "dir-odir"],
@@ -103,15 +84,6 @@ impl FromStr for CurveAxis {
 }
 
 /// One fit of a curve.
-///
-/// ```
-/// use ordercal::Method;
-/// use ordercal::curve::{CurveAxis, plan};
-///
-/// let last = plan(CurveAxis::OdirLambda, &[Method::from_key("ms-odir")?], 5000, &[])?.pop();
-/// assert_eq!(last.map(|fit| (fit.x, fit.rows, fit.seed)), Some((1e8, 5000, None)));
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct CurveFit {
@@ -126,21 +98,6 @@ pub struct CurveFit {
 }
 
 /// A measured fit of a curve.
-///
-/// ```
-/// # use ndarray::Array2;
-/// # use ordercal::{Dataset, ScoreKind, Scores};
-/// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
-/// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
-/// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
-/// # use ordercal::curve::{CurveAxis, plan};
-/// # use ordercal::metrics::Metric;
-/// # use ordercal::{Method, Unwatched};
-/// let fits = plan(CurveAxis::CalibSize, &[Method::from_key("ts")?], data.rows(), &[1357])?;
-/// let point = fits[9].run(&data, &data, &[Metric::Nll], &Unwatched)?;
-/// assert_eq!((point.method.as_str(), point.rows, point.seed), ("ts", 60, Some(1357)));
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct CurvePoint {
     /// The method's key.
@@ -164,18 +121,6 @@ pub struct CurvePoint {
 /// # Errors
 /// If a method has no off-diagonal penalty and that is the axis; `uncalibrated` is allowed, as a constant
 /// line for comparison.
-///
-/// ```
-/// use ordercal::Method;
-/// use ordercal::curve::{CurveAxis, plan};
-///
-/// // Two methods, ten sizes, three draws of each.
-/// let methods = [Method::from_key("ts")?, Method::from_key("oi")?];
-/// let fits = plan(CurveAxis::CalibSize, &methods, 5000, &[1, 2, 3])?;
-/// assert_eq!(fits.len(), 60);
-/// assert!(plan(CurveAxis::OdirLambda, &methods, 5000, &[]).is_err());
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 pub fn plan(
     axis: CurveAxis,
     methods: &[Method],
@@ -227,25 +172,6 @@ impl CurveFit {
     ///
     /// # Errors
     /// If the two sets have different numbers of classes, the fit fails, or `watch` asked to stop.
-    ///
-    /// ```
-    /// # use ndarray::Array2;
-    /// # use ordercal::{Dataset, ScoreKind, Scores};
-    /// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
-    /// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
-    /// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
-    /// use ordercal::curve::{CurveAxis, plan};
-    /// use ordercal::metrics::Metric;
-    /// use ordercal::{Method, Unwatched};
-    ///
-    /// let (some, others): (Vec<usize>, Vec<usize>) = ((0..40).collect(), (40..60).collect());
-    /// let (calib, test) = (data.select(&some), data.select(&others));
-    /// for fit in plan(CurveAxis::CalibSize, &[Method::from_key("ts")?], 40, &[1357])? {
-    ///     let point = fit.run(&calib, &test, &[Metric::Nll], &Unwatched)?;
-    ///     assert!(point.metrics[&Metric::Nll].is_finite());
-    /// }
-    /// # Ok::<(), ordercal::Error>(())
-    /// ```
     pub fn run(
         &self,
         calib: &Dataset<'_>,

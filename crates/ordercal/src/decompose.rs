@@ -10,21 +10,6 @@ use crate::registry::Method;
 use crate::watch::Watch;
 
 /// The NLL in two parts, each with a 95 % interval.
-///
-/// ```
-/// # use ndarray::Array2;
-/// # use ordercal::{Dataset, ScoreKind, Scores};
-/// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
-/// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
-/// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
-/// use ordercal::{Method, Unwatched, decompose};
-///
-/// // Labels that have nothing to do with the scores: nearly all of the NLL beyond ln 3 can be calibrated away.
-/// let parts = decompose(&data, &Method::from_key("ts")?, 5, 1357, &Unwatched)?;
-/// assert!(parts.nll_calibration.lower > 0.0);
-/// assert!((parts.nll_refinement.value - 3_f64.ln()).abs() < 0.1);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Decomposition {
@@ -46,21 +31,6 @@ pub struct Decomposition {
 /// less than the best map leaves a part of the calibration to the refinement.
 ///
 /// The intervals are normal, from the spread of the rows' terms; the terms of the calibration part are paired.
-///
-/// ```
-/// use ndarray::Array2;
-/// use ordercal::{Dataset, Method, ScoreKind, Scores, Unwatched, decompose};
-///
-/// // "98 % sure", and right in 4 of 5 rows.
-/// let logits = Array2::from_shape_fn((200, 2), |(row, class)| if class == row % 2 { 4.0_f32 } else { 0.0 });
-/// let labels: Vec<u32> = (0..200).map(|row| (row % 2) ^ u32::from(row % 5 == 0)).collect();
-/// let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
-/// let parts = decompose(&data, &Method::from_key("ts")?, 5, 1357, &Unwatched)?;
-/// let refinement = -(0.8 * 0.8_f64.ln() + 0.2 * 0.2_f64.ln());
-/// assert!((parts.nll_refinement.value - refinement).abs() < 0.02);
-/// assert!((parts.nll.value - parts.nll_calibration.value - parts.nll_refinement.value).abs() < 1e-12);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 ///
 /// # Errors
 /// If there are fewer rows than folds, a hyperparameter is out of range, or `watch` cancels the fits.

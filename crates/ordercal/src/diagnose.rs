@@ -33,23 +33,6 @@ const LEAST_ROWS: usize = 50;
 const NAMED: usize = 5;
 
 /// What was seen in rows, which may come in chunks; the warnings follow from it.
-///
-/// ```
-/// # use ndarray::Array2;
-/// # use ordercal::{Dataset, ScoreKind, Scores};
-/// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
-/// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
-/// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
-/// use ordercal::diagnose::{RowChecks, Warning};
-///
-/// // In chunks, as a file is read.
-/// let mut checks = RowChecks::new(3);
-/// for first in [0, 20] {
-///     checks.add(&data.select(&(first..first + 20).collect::<Vec<_>>()));
-/// }
-/// assert!(checks.before_fit().contains(&Warning::TooFewRows { rows: 40 }));
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone)]
 pub struct RowChecks {
     rows: usize,
@@ -69,12 +52,6 @@ pub struct RowChecks {
 
 impl RowChecks {
     /// No rows yet.
-    ///
-    /// ```
-    /// use ordercal::diagnose::{RowChecks, Warning};
-    ///
-    /// assert!(RowChecks::new(3).evaluation().contains(&Warning::TooFewRows { rows: 0 }));
-    /// ```
     pub fn new(classes: usize) -> Self {
         Self {
             rows: 0,
@@ -89,21 +66,6 @@ impl RowChecks {
     }
 
     /// The same, of rows that models are evaluated on which were fitted on other rows, it is hoped.
-    ///
-    /// ```
-    /// # use ndarray::Array2;
-    /// # use ordercal::{Dataset, ScoreKind, Scores};
-    /// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
-    /// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
-    /// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
-    /// use ordercal::diagnose::{RowChecks, Warning};
-    ///
-    /// // `data` is what the model was fitted to.
-    /// let mut checks = RowChecks::new(3).of_models_fitted_on(vec![data.fingerprint()]);
-    /// checks.add(&data);
-    /// assert!(checks.evaluation().contains(&Warning::SameRows));
-    /// # Ok::<(), ordercal::Error>(())
-    /// ```
     #[must_use]
     pub fn of_models_fitted_on(mut self, fitted_on: Vec<Fingerprint>) -> Self {
         self.fitted_on = fitted_on;
@@ -111,15 +73,6 @@ impl RowChecks {
     }
 
     /// The same, of classes with these names, in the order of the columns.
-    ///
-    /// ```
-    /// use ordercal::diagnose::RowChecks;
-    ///
-    /// let names = ["cat".to_owned(), "dog".to_owned()];
-    /// let warnings = RowChecks::new(2).of_classes(Some(&names)).before_fit();
-    /// let last = warnings.last().map(ToString::to_string);
-    /// assert_eq!(last.as_deref(), Some("classes `cat`, `dog` are never the label"));
-    /// ```
     #[must_use]
     pub fn of_classes(mut self, names: Option<&[String]>) -> Self {
         self.class_names = names.map(<[String]>::to_vec);
@@ -127,19 +80,6 @@ impl RowChecks {
     }
 
     /// The checks of a whole dataset.
-    ///
-    /// ```
-    /// # use ndarray::Array2;
-    /// # use ordercal::{Dataset, ScoreKind, Scores};
-    /// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
-    /// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
-    /// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
-    /// use ordercal::diagnose::RowChecks;
-    ///
-    /// let checks = RowChecks::of(&data);
-    /// assert!(checks.before_fit().is_empty(), "60 rows of 3 classes, each of them a label");
-    /// # Ok::<(), ordercal::Error>(())
-    /// ```
     pub fn of(data: &Dataset<'_>) -> Self {
         let mut checks = Self::new(data.classes());
         checks.add(data);
@@ -150,20 +90,6 @@ impl RowChecks {
     ///
     /// # Panics
     /// If they have more classes than there are.
-    ///
-    /// ```
-    /// # use ndarray::Array2;
-    /// # use ordercal::{Dataset, ScoreKind, Scores};
-    /// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
-    /// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
-    /// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
-    /// # use ordercal::diagnose::RowChecks;
-    /// let mut checks = RowChecks::new(3);
-    /// checks.add(&data);
-    /// checks.add(&data);
-    /// assert!(checks.evaluation().is_empty());
-    /// # Ok::<(), ordercal::Error>(())
-    /// ```
     pub fn add(&mut self, data: &Dataset<'_>) {
         self.add_predictions(data, &Predictions::from(data));
     }
@@ -216,21 +142,6 @@ impl RowChecks {
     }
 
     /// What to say before a model is fitted to the rows.
-    ///
-    /// ```
-    /// # use ndarray::Array2;
-    /// # use ordercal::{Dataset, ScoreKind, Scores};
-    /// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
-    /// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
-    /// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
-    /// use ordercal::diagnose::{RowChecks, Warning};
-    ///
-    /// // Every third row has the label 2; the others are left.
-    /// let rows: Vec<usize> = (0..60).filter(|row| row % 3 != 2).collect();
-    /// let warnings = RowChecks::of(&data.select(&rows)).before_fit();
-    /// assert!(warnings.iter().any(|w| matches!(w, Warning::ClassesWithoutRows { missing: 1, .. })));
-    /// # Ok::<(), ordercal::Error>(())
-    /// ```
     pub fn before_fit(&self) -> Vec<Warning> {
         let mut warnings = self.about_both();
         let missing: Vec<usize> = (0..self.seen.len()).filter(|&k| !self.seen[k]).collect();
@@ -247,18 +158,6 @@ impl RowChecks {
     }
 
     /// What to say about an evaluation on the rows.
-    ///
-    /// ```
-    /// # use ndarray::Array2;
-    /// # use ordercal::{Dataset, ScoreKind, Scores};
-    /// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
-    /// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
-    /// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
-    /// # use ordercal::diagnose::{RowChecks, Warning};
-    /// let few = RowChecks::of(&data.select(&[0, 1, 2]));
-    /// assert!(few.evaluation().contains(&Warning::TooFewRows { rows: 3 }));
-    /// # Ok::<(), ordercal::Error>(())
-    /// ```
     pub fn evaluation(&self) -> Vec<Warning> {
         let mut warnings = self.about_both();
         if self.fitted_on.contains(&self.fingerprint) {
@@ -273,18 +172,6 @@ impl RowChecks {
     }
 
     /// All that there is to say about the rows themselves.
-    ///
-    /// ```
-    /// use ndarray::Array2;
-    /// use ordercal::diagnose::{RowChecks, Warning};
-    /// use ordercal::{Dataset, ScoreKind, Scores};
-    ///
-    /// let logits = Array2::from_shape_fn((60, 20), |(row, class)| if row % 20 == class { 3.0_f32 } else { 0.0 });
-    /// let labels: Vec<u32> = (0..60).map(|row| row % 20).collect();
-    /// let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
-    /// assert_eq!(RowChecks::of(&data).all(), [Warning::FewRows { rows: 60, classes: 20 }]);
-    /// # Ok::<(), ordercal::Error>(())
-    /// ```
     pub fn all(&self) -> Vec<Warning> {
         let mut warnings = self.before_fit();
         let (rows, classes) = (self.rows, self.seen.len());
@@ -343,16 +230,6 @@ fn sum_to_one(scores: &Scores<'_>) -> bool {
 }
 
 /// Warnings about scores without labels.
-///
-/// ```
-/// use ndarray::array;
-/// use ordercal::diagnose::{Warning, check_scores};
-/// use ordercal::{ScoreKind, Scores};
-///
-/// let sigmoids = Scores::new(ScoreKind::Logits, array![[0.9_f32, 0.8]])?;
-/// assert_eq!(check_scores(&sigmoids), [Warning::WithinUnitInterval]);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 pub fn check_scores(scores: &Scores<'_>) -> Vec<Warning> {
     match within_unit_interval(scores) {
         true if sum_to_one(scores) => vec![Warning::LookLikeProbabilities],
@@ -362,14 +239,6 @@ pub fn check_scores(scores: &Scores<'_>) -> Vec<Warning> {
 }
 
 /// A warning if a model was fitted to scores of another kind. Probabilities and their logarithms are the same scores.
-///
-/// ```
-/// use ordercal::ScoreKind;
-/// use ordercal::diagnose::check_kind;
-///
-/// assert!(check_kind(Some(ScoreKind::Logits), ScoreKind::Probs).is_some());
-/// assert!(check_kind(Some(ScoreKind::LogProbs), ScoreKind::Probs).is_none());
-/// ```
 pub fn check_kind(fitted: Option<ScoreKind>, found: ScoreKind) -> Option<Warning> {
     let logits = |kind: ScoreKind| kind == ScoreKind::Logits;
     let fitted = fitted.filter(|fitted| logits(*fitted) != logits(found))?;
@@ -377,20 +246,6 @@ pub fn check_kind(fitted: Option<ScoreKind>, found: ScoreKind) -> Option<Warning
 }
 
 /// Warnings about what a fit did.
-///
-/// ```
-/// # use ndarray::Array2;
-/// # use ordercal::{Dataset, ScoreKind, Scores};
-/// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
-/// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
-/// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
-/// use ordercal::Method;
-/// use ordercal::diagnose::{Warning, check_report};
-///
-/// let fitted = Method::from_key("uncalibrated")?.fit(&data)?;
-/// assert!(matches!(check_report(&fitted.report)[..], [Warning::ChangesNothing { .. }]));
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 pub fn check_report(report: &FitReport) -> Vec<Warning> {
     let (before, after) = (report.nll_before, report.nll_after);
     let mut warnings = Vec::new();
@@ -410,20 +265,6 @@ pub fn check_report(report: &FitReport) -> Vec<Warning> {
 const HIGH_PRICE: f64 = 0.1;
 
 /// Warnings about a fitted model.
-///
-/// ```
-/// # use ndarray::Array2;
-/// # use ordercal::{Dataset, ScoreKind, Scores};
-/// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
-/// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
-/// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
-/// use ordercal::Method;
-/// use ordercal::diagnose::{Warning, check_model};
-///
-/// let fitted = Method::from_key("vs")?.fit(&data)?;
-/// assert_eq!(check_model(&fitted.model, &fitted.report), [Warning::MayChangePredictions]);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 pub fn check_model(model: &Model, report: &FitReport) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if !model.order_preserving() {

@@ -8,14 +8,6 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// What the library rejects. Each variant holds the data that locate the problem.
 ///
 /// Rows, columns and labels count from 0.
-///
-/// ```
-/// use ndarray::array;
-/// use ordercal::{Error, ScoreKind, Scores};
-///
-/// let error = Scores::new(ScoreKind::Logits, array![[1.0_f32, f32::NAN]]).unwrap_err();
-/// assert_eq!(error, Error::NanScore { row: 0, column: 1 });
-/// ```
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -272,22 +264,6 @@ pub enum Error {
         /// The first position that is out of range or repeats a priority.
         position: usize,
     },
-    /// A method that cannot be fitted to divided rows by sums.
-    #[error(
-        "`{key}` has no exact fit to divided rows; those that have one are: {known}. Fit `{key}` to a sample of the rows"
-    )]
-    NotBySums {
-        /// The method's key.
-        key: String,
-        /// The keys of the methods that can.
-        known: String,
-    },
-    /// A question about divided rows that was not answered.
-    #[error("{message}")]
-    Elsewhere {
-        /// What went wrong.
-        message: String,
-    },
     /// The observer asked the fit to stop.
     #[error("the fit was cancelled")]
     Cancelled,
@@ -306,17 +282,6 @@ pub enum Error {
         metric: &'static str,
         /// The reason, and the metrics that can be used.
         reason: String,
-    },
-    /// Two sets of predictions to be compared row by row do not belong to the same rows.
-    #[error(
-        "the two sets of predictions do not belong to the same rows: the {what} differ{}",
-        row.map_or_else(String::new, |row| format!(" at row {row}"))
-    )]
-    UnpairedPredictions {
-        /// What differs: `numbers of rows`, `labels` or `weights`.
-        what: &'static str,
-        /// The first row that differs, if the numbers of rows agree.
-        row: Option<usize>,
     },
     /// A weight outside the range of a state's fixed-point sums.
     #[error(
@@ -382,14 +347,6 @@ impl Error {
         }
     }
 
-    /// Adds `first` to the row that the error names, if it names one.
-    ///
-    /// Use it for an error from a chunk of rows that begins at row `first` of the data.
-    #[must_use]
-    pub fn offset_rows(self, first: usize) -> Self {
-        self.map_row(|row| first + row)
-    }
-
     /// The row that the error names, if it names one.
     pub(crate) fn row(&self) -> Option<usize> {
         let mut found = None;
@@ -415,7 +372,6 @@ impl Error {
             | Self::InvalidWeight { row, .. }
             | Self::InvalidTarget { row, .. }
             | Self::TargetNotNormalised { row, .. }
-            | Self::UnpairedPredictions { row: Some(row), .. }
             | Self::WeightOutOfRange { row, .. } => *row = place(*row),
             _ => {}
         }

@@ -22,23 +22,9 @@ use crate::registry::Method;
 pub use fit::{FoldMaps, FoldModels, GroupPart, GroupTree};
 
 /// What a group is: the value of each column, from the first on.
-///
-/// ```
-/// let key: ordercal::grouped::GroupKey = vec!["DE".to_owned(), "phone".to_owned()];
-/// assert!(key.starts_with(&["DE".to_owned()]));
-/// ```
 pub type GroupKey = Vec<String>;
 
 /// The group of each row.
-///
-/// ```
-/// use ordercal::grouped::RowGroups;
-///
-/// let country = ["DE", "FR", "DE"];
-/// let groups = RowGroups::new(3, |row| vec![country[row].to_owned()]);
-/// assert_eq!(groups.keys().len(), 2);
-/// assert_eq!(groups.key(2)[..], ["DE"]);
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowGroups {
     keys: Vec<GroupKey>,
@@ -48,14 +34,6 @@ pub struct RowGroups {
 
 impl RowGroups {
     /// Divides rows by their keys.
-    ///
-    /// ```
-    /// use ordercal::grouped::RowGroups;
-    ///
-    /// let (country, device) = (["DE", "DE"], ["phone", "desktop"]);
-    /// let groups = RowGroups::new(2, |row| vec![country[row].into(), device[row].into()]);
-    /// assert_eq!(groups.key(1)[..], ["DE", "desktop"]);
-    /// ```
     pub fn new(rows: usize, key: impl Fn(usize) -> GroupKey) -> Self {
         let mut places = BTreeMap::new();
         let of_row = (0..rows).map(|row| {
@@ -71,31 +49,16 @@ impl RowGroups {
     }
 
     /// The groups, in the order in which they occur.
-    ///
-    /// ```
-    /// let groups = ordercal::grouped::RowGroups::new(3, |row| vec![["FR", "DE", "FR"][row].into()]);
-    /// assert_eq!(groups.keys(), [["FR"], ["DE"]]);
-    /// ```
     pub fn keys(&self) -> &[GroupKey] {
         &self.keys
     }
 
     /// The group of a row.
-    ///
-    /// ```
-    /// let groups = ordercal::grouped::RowGroups::new(2, |row| vec![["FR", "DE"][row].into()]);
-    /// assert_eq!(groups.key(1)[..], ["DE"]);
-    /// ```
     pub fn key(&self, row: usize) -> &GroupKey {
         &self.keys[self.of_row[row]]
     }
 
     /// The number of rows.
-    ///
-    /// ```
-    /// let groups = ordercal::grouped::RowGroups::new(3, |_| vec!["all".into()]);
-    /// assert_eq!((groups.rows(), groups.keys().len()), (3, 1));
-    /// ```
     pub fn rows(&self) -> usize {
         self.of_row.len()
     }
@@ -130,16 +93,6 @@ impl RowGroups {
 }
 
 /// How calibrators of groups are fitted.
-///
-/// ```
-/// use ordercal::Method;
-/// use ordercal::grouped::GroupFit;
-///
-/// let mut fit = GroupFit::new(Method::from_key("diag")?)?;
-/// fit.min_rows = 200;
-/// assert_eq!(fit.group_method.key(), "ts");
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct GroupFit {
@@ -163,14 +116,6 @@ impl GroupFit {
     ///
     /// # Errors
     /// Never; `ts` is in the table of methods.
-    ///
-    /// ```
-    /// use ordercal::Method;
-    /// use ordercal::grouped::{GroupFit, MIN_ROWS};
-    ///
-    /// assert_eq!(GroupFit::new(Method::from_key("auto")?)?.min_rows, MIN_ROWS);
-    /// # Ok::<(), ordercal::Error>(())
-    /// ```
     pub fn new(method: Method) -> Result<Self> {
         Ok(Self {
             method,
@@ -183,16 +128,6 @@ impl GroupFit {
 }
 
 /// The map of a group that has one of its own.
-///
-/// ```
-/// use ordercal::grouped::GroupMap;
-/// use ordercal::models::TsModel;
-///
-/// // The map of a group of n rows that is shrunk by m = n rows: half its own, half its parent's.
-/// let map = GroupMap { own: TsModel::new(3, 0.5)?.into(), weight: 0.5 };
-/// assert!(map.own.order_preserving());
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupMap {
     /// The map that reads what the parent's gives.
@@ -202,25 +137,6 @@ pub struct GroupMap {
 }
 
 /// Models of groups, each mixed with its parent's.
-///
-/// ```
-/// use std::collections::BTreeMap;
-///
-/// use ordercal::ScoreKind;
-/// use ordercal::grouped::{GroupMap, GroupedModel};
-/// use ordercal::models::TsModel;
-///
-/// // Germany's scores are twice as large as they should be; everyone else's are fine.
-/// let own = GroupMap { own: TsModel::new(2, 0.5)?.into(), weight: 1.0 };
-/// let maps = BTreeMap::from([(vec!["DE".to_owned()], own)]);
-/// let model = GroupedModel::new(TsModel::new(2, 1.0)?.into(), maps)?;
-/// let odds = |country: &str| -> ordercal::Result<f64> {
-///     let probs: Vec<f64> = model.model(&[country.into()]).apply_row(&[2.0, 0.0], ScoreKind::Probs)?;
-///     Ok((probs[0] / probs[1]).ln())
-/// };
-/// assert!((odds("DE")? - 1.0).abs() < 1e-6 && (odds("FR")? - 2.0).abs() < 1e-6);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupedModel {
     pooled: Model,
@@ -234,18 +150,6 @@ impl GroupedModel {
     ///
     /// # Errors
     /// If a map is for another number of classes, or a weight is not above 0 and at most 1.
-    ///
-    /// ```
-    /// use std::collections::BTreeMap;
-    ///
-    /// use ordercal::grouped::GroupedModel;
-    /// use ordercal::models::TsModel;
-    ///
-    /// // Without maps of groups it is the model of all rows.
-    /// let model = GroupedModel::new(TsModel::new(3, 0.5)?.into(), BTreeMap::new())?;
-    /// assert_eq!(model.model(&["DE".into()]), model.pooled());
-    /// # Ok::<(), ordercal::Error>(())
-    /// ```
     pub fn new(pooled: Model, maps: BTreeMap<GroupKey, GroupMap>) -> Result<Self> {
         let mut composed: BTreeMap<GroupKey, Model> = BTreeMap::new();
         // A prefix is smaller than what it begins, so parents come first.
@@ -261,78 +165,27 @@ impl GroupedModel {
     }
 
     /// The model of all rows.
-    ///
-    /// ```
-    /// # use std::collections::BTreeMap;
-    /// # use ordercal::grouped::GroupedModel;
-    /// # use ordercal::models::TsModel;
-    /// let model = GroupedModel::new(TsModel::new(3, 0.5)?.into(), BTreeMap::new())?;
-    /// assert_eq!(model.pooled().form(), "ts");
-    /// # Ok::<(), ordercal::Error>(())
-    /// ```
     pub fn pooled(&self) -> &Model {
         &self.pooled
     }
 
     /// The maps of the groups that have one.
-    ///
-    /// ```
-    /// # use std::collections::BTreeMap;
-    /// # use ordercal::grouped::{GroupMap, GroupedModel};
-    /// # use ordercal::models::TsModel;
-    /// let own = GroupMap { own: TsModel::new(3, 0.5)?.into(), weight: 0.25 };
-    /// let maps = BTreeMap::from([(vec!["DE".to_owned()], own)]);
-    /// let model = GroupedModel::new(TsModel::new(3, 1.0)?.into(), maps)?;
-    /// assert_eq!(model.maps()[&vec!["DE".to_owned()]].weight, 0.25);
-    /// # Ok::<(), ordercal::Error>(())
-    /// ```
     pub fn maps(&self) -> &BTreeMap<GroupKey, GroupMap> {
         &self.maps
     }
 
     /// K, the number of classes.
-    ///
-    /// ```
-    /// # use std::collections::BTreeMap;
-    /// # use ordercal::grouped::GroupedModel;
-    /// # use ordercal::models::TsModel;
-    /// let model = GroupedModel::new(TsModel::new(3, 0.5)?.into(), BTreeMap::new())?;
-    /// assert_eq!(model.classes(), 3);
-    /// # Ok::<(), ordercal::Error>(())
-    /// ```
     pub fn classes(&self) -> usize {
         self.pooled.classes()
     }
 
     /// Whether the ranking of every row is kept.
-    ///
-    /// ```
-    /// # use std::collections::BTreeMap;
-    /// # use ordercal::grouped::GroupedModel;
-    /// # use ordercal::models::TsModel;
-    /// let model = GroupedModel::new(TsModel::new(3, 0.5)?.into(), BTreeMap::new())?;
-    /// assert!(model.order_preserving());
-    /// # Ok::<(), ordercal::Error>(())
-    /// ```
     pub fn order_preserving(&self) -> bool {
         let mut maps = self.maps.values();
         self.pooled.order_preserving() && maps.all(|map| map.own.order_preserving())
     }
 
     /// The model for a group: its own, that of the nearest ancestor that has one, or that of all rows.
-    ///
-    /// ```
-    /// # use std::collections::BTreeMap;
-    /// # use ordercal::grouped::{GroupMap, GroupedModel};
-    /// # use ordercal::models::TsModel;
-    /// let own = GroupMap { own: TsModel::new(3, 0.5)?.into(), weight: 1.0 };
-    /// let maps = BTreeMap::from([(vec!["DE".to_owned()], own)]);
-    /// let model = GroupedModel::new(TsModel::new(3, 1.0)?.into(), maps)?;
-    /// // German phones have no map of their own, but Germany has one.
-    /// let phones = model.model(&["DE".into(), "phone".into()]);
-    /// assert_eq!(phones, model.model(&["DE".into()]));
-    /// # Ok::<(), ordercal::Error>(())
-    /// ```
     pub fn model(&self, key: &[String]) -> &Model {
         ancestor(&self.composed, key).map_or(&self.pooled, |(_, model)| model)
     }
@@ -411,23 +264,6 @@ fn compose(parent: &Model, own: &Model, weight: f64) -> Result<Model> {
 }
 
 /// What became of a group.
-///
-/// ```
-/// # use ndarray::Array2;
-/// # use ordercal::{Dataset, ScoreKind, Scores};
-/// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
-/// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
-/// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
-/// # use ordercal::grouped::{GroupFit, RowGroups};
-/// # use ordercal::{Method, Unwatched};
-/// let groups = RowGroups::new(60, |row| vec![["DE", "FR"][row % 2].into()]);
-/// let fitted = GroupFit::new(Method::from_key("ts")?)?.fit(&data, &groups, &Unwatched)?;
-/// // Thirty rows are fewer than the 50 that a map of one's own takes.
-/// let france = &fitted.report.groups[1];
-/// assert_eq!((france.rows, france.weight), (30, 0.0));
-/// assert_eq!(france.fallback, Some(Vec::new()));
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct GroupReport {
@@ -448,21 +284,6 @@ pub struct GroupReport {
 }
 
 /// What a fit of groups did.
-///
-/// ```
-/// # use ndarray::Array2;
-/// # use ordercal::{Dataset, ScoreKind, Scores};
-/// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
-/// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
-/// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
-/// # use ordercal::grouped::{GroupFit, RowGroups};
-/// # use ordercal::{Method, Unwatched};
-/// let groups = RowGroups::new(60, |row| vec![["DE", "FR"][row % 2].into()]);
-/// let report = GroupFit::new(Method::from_key("ts")?)?.fit(&data, &groups, &Unwatched)?.report;
-/// assert_eq!(report.groups.len(), 2);
-/// assert!(report.nll_after <= report.nll_pooled);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct GroupsReport {
@@ -481,20 +302,6 @@ pub struct GroupsReport {
 }
 
 /// A grouped model with the report of its fit.
-///
-/// ```
-/// # use ndarray::Array2;
-/// # use ordercal::{Dataset, ScoreKind, Scores};
-/// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
-/// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
-/// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
-/// # use ordercal::grouped::{GroupFit, RowGroups};
-/// # use ordercal::{Method, Unwatched};
-/// let groups = RowGroups::new(60, |row| vec![["DE", "FR"][row % 2].into()]);
-/// let fitted = GroupFit::new(Method::from_key("ts")?)?.fit(&data, &groups, &Unwatched)?;
-/// assert!(fitted.model.order_preserving() && fitted.report.pooled.nll_after > 0.0);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct FittedGroups {
     /// The models.

@@ -1,10 +1,8 @@
 //! The inner loops, for benchmarks and tests. Hidden, and not part of the public interface.
 
 use crate::data::Dataset;
-use crate::math::exp::{exp_f32, exp_f64};
 use crate::math::gemm::{self, Matrix};
-use crate::math::lanes;
-use crate::math::simd::{Level, vectorized};
+use crate::math::simd::Level;
 use crate::math::softmax;
 use crate::methods::likelihood::Likelihood;
 use crate::methods::network::diag::evaluation;
@@ -24,31 +22,6 @@ pub fn multiply(
 ) {
     let left = Matrix::new(left, rows, inner);
     gemm::multiply(target, left, Matrix::new(right, inner, columns));
-}
-
-vectorized! {
-    /// The sum of many numbers, which measures how fast memory is read.
-    pub fn sum(values: &[f32]) -> f32 {
-        lanes::fold::<64, _, _>(values, 0.0, |sum, value| sum + value, |a, b| a + b)
-    }
-}
-
-vectorized! {
-    /// eˣ of many numbers, in 32 bits.
-    pub fn exponentials_f32(values: &mut [f32]) {
-        for value in values {
-            *value = exp_f32(*value);
-        }
-    }
-}
-
-vectorized! {
-    /// eˣ of many numbers, in 64 bits.
-    pub fn exponentials_f64(values: &mut [f64]) {
-        for value in values {
-            *value = exp_f64(*value);
-        }
-    }
 }
 
 /// The softmax of a row, in place.

@@ -13,7 +13,7 @@
 //! let logits = array![[4.0_f32, 1.0, 0.0], [0.5, 3.0, 1.0], [2.5, 0.0, 2.0], [0.0, 1.0, 3.5]];
 //! let calib = Dataset::new(Scores::new(ScoreKind::Logits, logits.view())?, &[0, 1, 2, 2])?;
 //!
-//! let method = Method::from(Oi::default().with_hidden(&[10]));
+//! let method = Method::from(Oi::default().with_hidden([10]));
 //! let fitted = method.fit(&calib)?;
 //!
 //! // Any other logits of the same classifier.

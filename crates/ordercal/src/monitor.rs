@@ -64,22 +64,6 @@ pub struct Monitor {
 }
 
 /// Where the first alarm was, and of what.
-///
-/// ```
-/// use ndarray::array;
-/// use ordercal::metrics::{MetricOptions, MetricState, Predictions, Target};
-/// use ordercal::monitor::Monitor;
-///
-/// // A thousand rows that are 90 % sure, and all of them wrong.
-/// let probs = array![[0.9_f64, 0.1]];
-/// let mut day = MetricState::new(2, MetricOptions::default())?;
-/// for _ in 0..1000 {
-///     day.update(&Predictions::from_probs(probs.view(), &[1])?)?;
-/// }
-/// let alarm = Monitor::new(2, 0.05)?.push(&day)?.alarm.expect("an alarm");
-/// assert_eq!((alarm.window, alarm.target), (0, Target::TopLabel));
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Alarm {
@@ -90,22 +74,6 @@ pub struct Alarm {
 }
 
 /// What a test says after a window.
-///
-/// ```
-/// use ndarray::array;
-/// use ordercal::metrics::{MetricOptions, MetricState, Predictions};
-/// use ordercal::monitor::Monitor;
-///
-/// // Four in five rows are right, as was said.
-/// let probs = array![[0.8_f64, 0.2]];
-/// let mut day = MetricState::new(2, MetricOptions::default())?;
-/// for row in 0..100 {
-///     day.update(&Predictions::from_probs(probs.view(), &[u32::from(row % 5 == 0)])?)?;
-/// }
-/// let verdict = Monitor::new(2, 0.05)?.push(&day)?;
-/// assert!(verdict.alarm.is_none() && verdict.p_value > 0.05);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Verdict {
@@ -127,14 +95,6 @@ impl Monitor {
     ///
     /// # Errors
     /// If `alpha` is not between 0 and 1, or there are fewer than two classes.
-    ///
-    /// ```
-    /// use ordercal::monitor::{ALPHA, Monitor};
-    ///
-    /// assert_eq!(Monitor::new(10, ALPHA)?.windows(), 0);
-    /// assert!(Monitor::new(10, 1.0).is_err());
-    /// # Ok::<(), ordercal::Error>(())
-    /// ```
     pub fn new(classes: usize, alpha: f64) -> Result<Self> {
         if !(alpha > 0.0 && alpha < 1.0) {
             return Err(Error::invalid("alpha", alpha, "a number between 0 and 1"));
@@ -146,20 +106,20 @@ impl Monitor {
             classes,
             alpha,
             windows: 0,
-            tests: vec![Test::default(); classes + 1],
+            tests: vec![
+                Test {
+                    windows: 0,
+                    logs: [f64::NEG_INFINITY; BETS],
+                    log_wealth: 0.0,
+                    highest: 0.0,
+                };
+                classes + 1
+            ],
             alarm: None,
         })
     }
 
     /// The number of windows so far.
-    ///
-    /// ```
-    /// # use ordercal::metrics::{MetricOptions, MetricState};
-    /// let mut monitor = ordercal::monitor::Monitor::new(2, 0.05)?;
-    /// monitor.push(&MetricState::new(2, MetricOptions::default())?)?;
-    /// assert_eq!(monitor.windows(), 1);
-    /// # Ok::<(), ordercal::Error>(())
-    /// ```
     pub fn windows(&self) -> usize {
         self.windows
     }
@@ -168,16 +128,6 @@ impl Monitor {
     ///
     /// # Errors
     /// If it is of another number of classes, or its rows have weights: a weighted row is not one bet.
-    ///
-    /// ```
-    /// # use ordercal::metrics::{MetricOptions, MetricState};
-    /// let mut monitor = ordercal::monitor::Monitor::new(2, 0.05)?;
-    /// let quiet = MetricState::new(2, MetricOptions::default())?;
-    /// assert_eq!(monitor.push(&quiet)?.p_value, 1.0);
-    /// let other = MetricState::new(3, MetricOptions::default())?;
-    /// assert!(monitor.push(&other).is_err());
-    /// # Ok::<(), ordercal::Error>(())
-    /// ```
     pub fn push(&mut self, window: &MetricState) -> Result<Verdict> {
         if window.classes() != self.classes {
             return Err(Error::WrongClasses {
@@ -238,17 +188,6 @@ struct Test {
     log_wealth: f64,
     /// The most it ever was.
     highest: f64,
-}
-
-impl Default for Test {
-    fn default() -> Self {
-        Self {
-            windows: 0,
-            logs: [f64::NEG_INFINITY; BETS],
-            log_wealth: 0.0,
-            highest: 0.0,
-        }
-    }
 }
 
 impl Test {
@@ -386,10 +325,22 @@ mod tests {
             assert!(matches!(error, Error::InvalidArgument { .. }), "{error}");
         }
         let four = MetricState::new(4, MetricOptions::default()).unwrap();
-        assert!(monitor.push(&four).is_err());
+        let error = monitor.push(&four).unwrap_err();
+        assert!(matches!(
+            error,
+            Error::WrongClasses {
+                expected: 3,
+                found: 4
+            }
+        ));
         let empty = MetricState::new(3, MetricOptions::default()).unwrap();
         assert!(monitor.push(&empty).unwrap().log_wealth <= 0.0);
-        assert!(Monitor::new(3, 1.5).is_err());
-        assert!(Monitor::new(1, 0.05).is_err());
+        let error = Monitor::new(3, 1.5).unwrap_err();
+        assert!(matches!(
+            error,
+            Error::InvalidParameter { name: "alpha", .. }
+        ));
+        let error = Monitor::new(1, 0.05).unwrap_err();
+        assert!(matches!(error, Error::TooFewClasses { classes: 1 }));
     }
 }

@@ -13,15 +13,6 @@ mod sealed {
 }
 
 /// `f32` or `f64`: the types of a model's output. It cannot be implemented outside this crate.
-///
-/// ```
-/// use ordercal::Real;
-///
-/// // Neighbours of a float, by counting.
-/// let next = f32::from_key(1.0_f32.key() + 1);
-/// assert_eq!(next, 1.0_f32.next_up());
-/// assert_eq!(f32::from_f64(next.to_f64()), next);
-/// ```
 pub trait Real:
     sealed::Sealed + Copy + PartialOrd + Default + Send + Sync + fmt::Debug + fmt::Display + 'static
 {
@@ -47,16 +38,12 @@ pub trait Real:
     /// The slice itself if `Self` is `f32`, to write to.
     #[doc(hidden)]
     fn as_f32_mut(values: &mut [Self]) -> Option<&mut [f32]>;
-    /// Zeros.
-    #[doc(hidden)]
-    fn zeros(count: usize) -> Vec<Self>;
 }
 
 /// A matrix of zeros for results. Its memory comes from the system as it is, without being written to: each thread then
 /// touches its own part of it for the first time, which takes longer than a softmax.
 pub(crate) fn zeros<T: Real>(shape: (usize, usize)) -> Array2<T> {
-    let values = T::zeros(shape.0 * shape.1);
-    Array2::from_shape_vec(shape, values).expect("as many zeros as elements")
+    Array2::from_elem(shape, T::default())
 }
 
 #[inline(always)]
@@ -120,10 +107,6 @@ macro_rules! impl_real {
 
             fn as_f32_mut(values: &mut [Self]) -> Option<&mut [f32]> {
                 $as_f32_mut(values)
-            }
-
-            fn zeros(count: usize) -> Vec<Self> {
-                vec![0.0; count]
             }
         }
     };

@@ -10,9 +10,7 @@ use serde_json::{Map, Value};
 use crate::combine::{Auto, AutoFree, KeepOrder};
 use crate::data::Dataset;
 use crate::error::{Error, Result};
-use crate::methods::divided::DividedRows;
 use crate::methods::listed::*;
-use crate::methods::rows::{FitRows, Rows};
 use crate::methods::table::for_each_method;
 use crate::methods::zeros::Floor;
 use crate::methods::{Calibrator, Describe, Estimate, Fitted};
@@ -106,59 +104,27 @@ macro_rules! define_method {
                 }
             }
 
-            /// What the method learns, in a few words.
-            pub fn brief(&self) -> &'static str {
+            fn info(&self) -> Info {
                 match self {
-                    $(Self::$type(_) => <$type as Describe>::BRIEF,)*
-                    Self::Ordered(method) => method.inner.brief(),
-                    Self::Custom(_) => "a custom method",
-                }
-            }
-
-            /// The name of the method's class in Python; `None` for a custom method.
-            pub fn python_class(&self) -> Option<&'static str> {
-                match self {
-                    $(Self::$type(_) => Some(<$type as Describe>::PYTHON_CLASS),)*
-                    Self::Ordered(method) => method.inner.python_class(),
-                    Self::Custom(_) => None,
-                }
-            }
-
-            /// Whether every iteration of the fit uses all rows. Then the order of the rows does not matter, and a weight
-            /// of 2 is equivalent to a repeated row.
-            pub fn full_batch(&self) -> bool {
-                match self {
-                    $(Self::$type(_) => <$type as Describe>::FULL_BATCH,)*
-                    Self::Ordered(method) => method.inner.full_batch(),
-                    Self::Custom(_) => false,
-                }
-            }
-
-            /// Whether the fit itself divides the rows into folds.
-            pub fn has_own_folds(&self) -> bool {
-                match self {
-                    $(Self::$type(_) => <$type as Describe>::OWN_FOLDS,)*
-                    Self::Ordered(method) => method.inner.has_own_folds(),
-                    Self::Custom(_) => false,
-                }
-            }
-
-            /// Whether it reads scores as logarithms of probabilities.
-            fn reads_logarithms(&self) -> bool {
-                match self {
-                    $(Self::$type(_) => <$type as Describe>::READS_LOGARITHMS,)*
-                    // The inner method sees to it.
-                    Self::Ordered(_) => false,
-                    Self::Custom(_) => false,
-                }
-            }
-
-            /// The method as one that can be fitted by sums over the rows, if it can.
-            fn by_sums(&self) -> Option<&dyn FitRows> {
-                match self {
-                    $(Self::$type(method) => Describe::by_sums(method),)*
-                    Self::Ordered(_) => None,
-                    Self::Custom(_) => None,
+                    $(Self::$type(_) => Info {
+                        brief: <$type as Describe>::BRIEF,
+                        python_class: Some(<$type as Describe>::PYTHON_CLASS),
+                        full_batch: <$type as Describe>::FULL_BATCH,
+                        own_folds: <$type as Describe>::OWN_FOLDS,
+                        reads_logarithms: <$type as Describe>::READS_LOGARITHMS,
+                    },)*
+                    Self::Ordered(method) => Info {
+                        // The inner method sees to it.
+                        reads_logarithms: false,
+                        ..method.inner.info()
+                    },
+                    Self::Custom(_) => Info {
+                        brief: "a custom method",
+                        python_class: None,
+                        full_batch: false,
+                        own_folds: false,
+                        reads_logarithms: false,
+                    },
                 }
             }
 
@@ -215,7 +181,37 @@ macro_rules! define_method {
 
 for_each_method!(define_method);
 
+/// The constants of [`Describe`].
+struct Info {
+    brief: &'static str,
+    python_class: Option<&'static str>,
+    full_batch: bool,
+    own_folds: bool,
+    reads_logarithms: bool,
+}
+
 impl Method {
+    /// What the method learns, in a few words.
+    pub fn brief(&self) -> &'static str {
+        self.info().brief
+    }
+
+    /// The name of the method's class in Python; `None` for a custom method.
+    pub fn python_class(&self) -> Option<&'static str> {
+        self.info().python_class
+    }
+
+    /// Whether every iteration of the fit uses all rows. Then the order of the rows does not matter, and a weight of 2 is
+    /// equivalent to a repeated row.
+    pub fn full_batch(&self) -> bool {
+        self.info().full_batch
+    }
+
+    /// Whether the fit itself divides the rows into folds.
+    pub fn has_own_folds(&self) -> bool {
+        self.info().own_folds
+    }
+
     /// A method of your own; `name` stands for it in tables and messages.
     pub fn custom(name: &str, calibrator: impl Calibrator + 'static) -> Self {
         Self::Custom(CustomMethod {
@@ -279,37 +275,13 @@ impl Method {
     /// If a hyperparameter is out of range; [`Error::Cancelled`] if `watch` cancels the fit.
     pub fn fit_watched(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
         self.validate()?;
-        if self.reads_logarithms()
+        if self.info().reads_logarithms
             && let Some(floor) = Floor::learn(data)?
         {
             let then = self.calibrator().fit(&floor.read(data)?, watch)?;
             return floor.before(then, data);
         }
         self.calibrator().fit(data, watch)
-    }
-
-    /// Fits a model to all rows of divided data by sums over them, as [`fit_watched`](Self::fit_watched) does for data in
-    /// memory.
-    ///
-    /// # Errors
-    /// [`Error::NotBySums`] if the method cannot be fitted in this way; those of the rows; [`Error::Cancelled`].
-    pub fn fit_divided(&self, rows: &DividedRows<'_>, watch: &dyn Watch) -> Result<Fitted> {
-        let Some(method) = self.by_sums() else {
-            let known = Self::all().into_iter().filter(|m| m.by_sums().is_some());
-            let known: Vec<String> = known.map(|m| m.key().to_owned()).collect();
-            return Err(Error::NotBySums {
-                key: self.key().to_owned(),
-                known: known.join(", "),
-            });
-        };
-        self.validate()?;
-        if self.reads_logarithms()
-            && let Some(floor) = Floor::learn(rows)?
-        {
-            let floored = rows.with_floor(floor.share())?;
-            return floor.before(method.fit_rows(&*floored, watch)?, rows);
-        }
-        method.fit_rows(rows, watch)
     }
 }
 
@@ -366,17 +338,6 @@ impl<'de> Deserialize<'de> for Method {
 ///
 /// Its key is that of the inner method followed by `+order`; its JSON is that of the inner method with this key:
 /// `{"method": "sms+order", "lambda": 2.0}`.
-///
-/// ```
-/// use ordercal::{Error, Method, Ordered, Sms, Ts};
-///
-/// let ordered = Ordered::new(Sms::default())?;
-/// assert_eq!(Method::from(ordered), Method::from_key("sms+order")?);
-/// // An order-preserving method needs no projection.
-/// let refused = Ordered::new(Ts::default());
-/// assert_eq!(refused, Err(Error::AlreadyOrdered { key: "ts".to_owned() }));
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ordered {
     key: String,
@@ -427,24 +388,6 @@ impl Calibrator for Ordered {
 }
 
 /// A user's own [`Calibrator`] with a name; see [`Method::custom`].
-///
-/// ```
-/// use ordercal::models::TsModel;
-/// use ordercal::{Calibrator, Dataset, Fitted, Method, Result, Watch};
-///
-/// /// A temperature of 2, whatever the data.
-/// struct Halve;
-///
-/// impl Calibrator for Halve {
-///     fn fit(&self, data: &Dataset<'_>, _: &dyn Watch) -> Result<Fitted> {
-///         Ok(Fitted::measured(TsModel::new(data.classes(), 0.5)?.into(), data))
-///     }
-/// }
-///
-/// let method = Method::custom("halve", Halve);
-/// assert!(matches!(method, Method::Custom(_)) && method.key() == "halve");
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Clone)]
 pub struct CustomMethod {
     name: String,

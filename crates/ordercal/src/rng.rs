@@ -2,18 +2,6 @@
 //! other crates do not promise that.
 
 /// The random number generator xoshiro256++ (Blackman and Vigna, 2019), seeded by SplitMix64.
-///
-/// ```
-/// use ordercal::Rng;
-///
-/// let mut rng = Rng::new(1357);
-/// assert!((0.0..1.0).contains(&rng.uniform()));
-/// assert!(rng.below(6) < 6);
-/// assert_eq!(Rng::new(7).next_u64(), Rng::new(7).next_u64());
-/// let mut rows = [0, 1, 2, 3];
-/// rng.shuffle(&mut rows);
-/// assert!(rows.contains(&3) && rng.normal().is_finite());
-/// ```
 #[derive(Debug, Clone)]
 pub struct Rng {
     state: [u64; 4],

@@ -6,23 +6,6 @@ use std::sync::Mutex;
 use crate::error::{Error, Result};
 
 /// The progress of a fit.
-///
-/// ```
-/// use std::ops::ControlFlow;
-///
-/// use ordercal::{Progress, Watch, report_progress};
-///
-/// struct UpTo(usize);
-///
-/// impl Watch for UpTo {
-///     fn progress(&self, progress: &Progress) -> ControlFlow<()> {
-///         if progress.iteration < self.0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-///     }
-/// }
-///
-/// assert!(report_progress(&UpTo(10), 9, 100, 0.5).is_ok());
-/// assert!(report_progress(&UpTo(10), 10, 100, 0.5).is_err());
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
     /// Iterations or epochs completed.
@@ -61,19 +44,6 @@ impl<F: Fn(&Progress) -> ControlFlow<()> + Sync> Watch for F {
 }
 
 /// An observer that ignores the progress and never cancels.
-///
-/// ```
-/// # use ndarray::Array2;
-/// # use ordercal::{Dataset, ScoreKind, Scores};
-/// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
-/// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
-/// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
-/// use ordercal::{Method, Unwatched};
-///
-/// let method = Method::from_key("ts")?;
-/// assert_eq!(method.fit_watched(&data, &Unwatched)?, method.fit(&data)?);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unwatched;
 
@@ -87,16 +57,6 @@ impl Watch for Unwatched {
 ///
 /// # Errors
 /// [`Error::Cancelled`] if `watch` cancels the fit.
-///
-/// ```
-/// use ordercal::{Unwatched, report_progress};
-///
-/// // In the loop of a calibrator of your own.
-/// for step in 0..10 {
-///     report_progress(&Unwatched, step, 10, 0.5)?;
-/// }
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 pub fn report_progress(watch: &dyn Watch, iteration: usize, of: usize, loss: f64) -> Result<()> {
     let progress = Progress {
         iteration,

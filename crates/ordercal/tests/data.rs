@@ -409,3 +409,14 @@ fn zeros_are_the_same_as_probabilities_and_as_logarithms() {
     assert!(row[2].is_finite() && row[2] < row[1], "{row:?}");
     assert_eq!(row[3], f32::NEG_INFINITY);
 }
+
+#[test]
+fn rows_that_are_refused_can_be_replaced_by_equal_scores() {
+    let mut logits = Array2::<f32>::from_elem((600, 3), 0.5);
+    logits[[7, 1]] = f32::NAN;
+    logits[[599, 0]] = f32::INFINITY;
+    let (scores, refused) = Scores::without_invalid(ScoreKind::Logits, logits.view()).unwrap();
+    assert_eq!((scores.rows(), refused), (600, vec![7, 599]));
+    assert_eq!(scores.row(6), [0.5; 3]);
+    assert_eq!(scores.row(7), [-(3.0_f32.ln()); 3]);
+}

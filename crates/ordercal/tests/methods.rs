@@ -33,7 +33,7 @@ fn methods_round_trip_through_json() {
     )
     .unwrap();
     let expected = Oi::default()
-        .with_hidden(&[7])
+        .with_hidden([7])
         .with_lambda(0.5)
         .with_optimizer(Adam::default().with_epochs(3));
     assert_eq!(given, Method::from(expected));
@@ -89,9 +89,9 @@ fn hyperparameters_are_validated() {
     let data = overconfident_data(20, 3, 1);
     let adam = Adam::default();
     let bad: Vec<(&str, Method)> = vec![
-        ("hidden", Oi::default().with_hidden(&[]).into()),
-        ("hidden", Op::default().with_hidden(&[10, 0]).into()),
-        ("hidden", Diag::default().with_hidden(&[0]).into()),
+        ("hidden", Oi::default().with_hidden([]).into()),
+        ("hidden", Op::default().with_hidden([10, 0]).into()),
+        ("hidden", Diag::default().with_hidden([0]).into()),
         ("lambda", Unconstrained::default().with_lambda(-1.0).into()),
         ("lambda", Diag::default().with_lambda(f64::NAN).into()),
         (

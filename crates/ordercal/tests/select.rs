@@ -177,7 +177,7 @@ fn auto_does_not_calibrate_with_too_few_rows() {
 fn fold_ensembles_are_the_average_and_keep_the_order() {
     let data = overconfident_data(300, 5, 9);
     let how = Search::default().with_folds(3).with_seed(4);
-    let method = Method::from(Oi::default().with_hidden(&[5]));
+    let method = Method::from(Oi::default().with_hidden([5]));
     let found = search(&method, &data, &how, &Unwatched).unwrap();
     assert_eq!(found.method, method);
     let model = &found.fitted.model;

@@ -26,10 +26,8 @@ def texts(names: Any) -> list[str] | None:
     return None if names is None else [str(name) for name in np.asarray(names).tolist()]
 
 
-def is_wide(dtype: Any) -> bool | None:
-    """Whether results have 64 bits; `None` if nothing is said."""
-    if dtype is None:
-        return None
+def is_wide(dtype: Any) -> bool:
+    """Whether results have 64 bits."""
     wanted = np.dtype(dtype)
     if wanted not in (np.float32, np.float64):
         raise OrdercalError(f"results are float32 or float64, not {wanted}")
@@ -94,7 +92,7 @@ def apply(
         score_columns(scores),
         source,
         output,
-        is_wide(dtype),
+        None if dtype is None else is_wide(dtype),
         texts(classes),
         None if known is None else [str(column) for column in known],
         name,

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from . import _arrow, _native
 from ._errors import OrdercalError, not_fitted
-from ._inputs import align, read_groups, read_labels, read_scores, read_weights
-from ._parameters import PARAMETERS
+from ._inputs import align, class_names, class_type, read_rows, read_scores
+from ._parameters import HasParameters, description
 from ._progress import shown
 from ._types import Kind, MethodKey
 
@@ -70,11 +70,19 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{value!r} is not a number, a text or a list of such")
 
 
-def _read_name(name: str) -> str:
-    return name.rstrip("_")
+def _keyword(name: str) -> str:
+    """The keyword of a setting, which Python may reserve."""
+    return "lambda_" if name == "lambda" else name
 
 
-class Calibrator:
+def _shown(value: Any, default: Any) -> Any:
+    """The value of a keyword: `None` for a group of settings as the method has it, and tuples for lists."""
+    if isinstance(value, dict) and value == default:
+        return None
+    return tuple(value) if isinstance(value, list) else value
+
+
+class Calibrator(HasParameters):
     """A map from scores to calibrated probabilities, learned by `fit`.
 
     Keywords are the method's hyperparameters, with the library's defaults; a setting that is a group of
@@ -111,37 +119,6 @@ class Calibrator:
         cls.__doc__ = f"{cls.__doc__}\n\n{_documentation(key, cls)}"
         REGISTRY[key] = cls
 
-    # -- scikit-learn's manners ------------------------------------------------------------------------
-
-    @classmethod
-    def _names(cls) -> list[str]:
-        parameters = list(inspect.signature(cls.__init__).parameters)
-        return sorted(parameters[1:])
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The keywords and their values."""
-        return {name: getattr(self, name) for name in self._names()}
-
-    def set_params(self: Self, **params: Any) -> Self:
-        """Sets keywords."""
-        known = self._names()
-        for name, value in params.items():
-            if name not in known:
-                raise OrdercalError(
-                    f"{type(self).__name__} has no keyword `{name}`; it has {', '.join(known)}"
-                )
-            setattr(self, name, value)
-        return self
-
-    def __repr__(self) -> str:
-        parameters = inspect.signature(type(self).__init__).parameters
-        changed = [
-            f"{name}={value!r}"
-            for name, value in self.get_params().items()
-            if not _same(value, parameters[name].default)
-        ]
-        return f"{type(self).__name__}({', '.join(changed)})"
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
@@ -152,7 +129,7 @@ class Calibrator:
         suffix = "+order" if self._free and getattr(self, "keep_order", False) else ""
         table: dict[str, Any] = {"method": self._key + suffix}
         for name, default in self._defaults.items():
-            value = getattr(self, name + "_" if name == "lambda" else name)
+            value = getattr(self, _keyword(name))
             # `None` stands for the default, but `top=None` says that all scores are read.
             table[name] = default if value is None and name != "top" else value
         try:
@@ -205,40 +182,11 @@ class Calibrator:
         -------
         self
         """
-        array, columns = read_scores(scores, self.kind)
-        indices, names = read_labels(labels, array.shape[1], columns, classes, soft=True)
-        named = not np.array_equal(names, np.arange(array.shape[1]))
+        rows, names, columns = read_rows(scores, labels, self.kind, sample_weight, classes, groups=groups, soft=True)
         with shown(type(self).__name__, verbose, progress) as report:
-            model = _native.fit(
-                self._method(),
-                array,
-                self.kind,
-                indices,
-                read_weights(sample_weight),
-                [str(name) for name in names.tolist()] if named else None,
-                _class_type(names),
-                read_groups(groups),
-                report,
-            )
+            model = _native.fit(self._method(), rows, class_names(names), report)
         self._take(model, names)
         self._columns = columns
-        return self
-
-    def _fit_divided(
-        self: Self, ask: Callable[[str], list[tuple[int, bytes]]], classes: NDArray[Any] | None = None
-    ) -> Self:
-        """Learns from rows that are divided over many places: `ask` has `_native.answer` answer a question in each, and
-        returns the number of each place with its answer."""
-        named = classes is not None and not np.array_equal(classes, np.arange(len(classes)))
-        model = _native.fit_divided(
-            self._method(),
-            ask,
-            self.kind,
-            _arrow.texts(classes) if named else None,
-            None if classes is None else _class_type(classes),
-        )
-        self._take(model, classes)
-        self._columns = None
         return self
 
     # What `__init__` stores beside the method's own settings.
@@ -278,13 +226,7 @@ class Calibrator:
         array, columns = read_scores(scores, self.kind)
         if columns is not None:
             array = align(array, columns, self._known_columns())
-        if dtype is None:
-            wide = array.itemsize == 8
-        else:
-            wanted = np.dtype(dtype)
-            if wanted not in (np.float32, np.float64):
-                raise OrdercalError(f"results are float32 or float64, not {wanted}")
-            wide = wanted == np.float64
+        wide = array.itemsize == 8 if dtype is None else _arrow.is_wide(dtype)
         if len(array) == 0 and array.shape[1] == model.classes:
             return np.empty(array.shape, dtype=np.float64 if wide else np.float32)
         result: NDArray[Any] = model.apply(array, self.kind, to, wide)
@@ -377,7 +319,7 @@ class Calibrator:
             Where to; a file that is there is replaced, and never left half-written.
         """
         model = self._fitted()
-        if model.class_names is not None and _class_type(self.classes_) is None:
+        if model.class_names is not None and class_type(self.classes_) is None:
             raise OrdercalError(
                 "classes that are neither text, whole numbers, floats nor booleans, or not all of one type, "
                 "cannot be saved: name them with texts in fit(…, classes=[…])"
@@ -397,8 +339,6 @@ class Calibrator:
     ) -> bytes:
         """The model as ONNX: `scores` of this `kind` in, `probabilities` and `logits` out.
 
-        It was run on sample rows and compared with the model before this returns.
-
         Parameters
         ----------
         path : str or path, optional
@@ -410,12 +350,7 @@ class Calibrator:
         -------
         bytes
         """
-        model = self._fitted()
-        if path is not None:
-            model.export_onnx(os.fspath(path), self.kind, input_type)
-            with open(path, "rb") as file:
-                return file.read()
-        return model.onnx(self.kind, input_type)
+        return self._fitted().onnx(None if path is None else os.fspath(path), self.kind, input_type)
 
     def to_affine(self) -> Affine:
         """The scale and the bias of methods that are an affine map of the scores: `ts`, `vs`, `ms-odir`, `dir-odir`.
@@ -475,31 +410,15 @@ class Calibrator:
 
 def _documentation(key: str, cls: type[Calibrator]) -> str:
     """The keywords of a class, explained."""
-    texts = {name + "_" if name == "lambda" else name: text for name, text in PARAMETERS.get(key, {}).items()}
-    texts["keep_order"] = "Whether to keep the ranking of every row, by projection onto it; predictions stay."
-    texts["kind"] = 'What scores are: "logits", "log-probs" or "probs".'
     lines = ["    Parameters", "    ----------"]
     for name, parameter in list(inspect.signature(cls.__init__).parameters.items())[1:]:
-        lines += [f"    {name} : default {parameter.default!r}", f"        {texts.get(name, '')}".rstrip()]
+        lines += [f"    {name} : default {parameter.default!r}", f"        {description(key, name)}"]
     return "\n".join(lines) + "\n    "
-
-
-def _same(a: Any, b: Any) -> bool:
-    try:
-        return bool(a == b)
-    except ValueError:
-        return False
 
 
 def _constructor(defaults: dict[str, Any], free: bool) -> Callable[..., None]:
     """An `__init__` that stores its keywords: the method's settings with the library's defaults."""
-    shown: dict[str, Any] = {}
-    for name, value in defaults.items():
-        if isinstance(value, dict):
-            value = None
-        elif isinstance(value, list):
-            value = tuple(value)
-        shown[name + "_" if name == "lambda" else name] = value
+    shown = {_keyword(name): _shown(value, value) for name, value in defaults.items()}
     if free:
         shown["keep_order"] = False
     shown["kind"] = "logits"
@@ -518,14 +437,6 @@ def _constructor(defaults: dict[str, Any], free: bool) -> Callable[..., None]:
 
     __init__.__signature__ = signature  # type: ignore[attr-defined]
     return __init__
-
-
-def _class_type(classes: NDArray[Any]) -> str | None:
-    """What class names are, for the model file; None if it has no word for it."""
-    found = {"U": "text", "i": "integer", "u": "integer", "f": "float", "b": "boolean"}.get(classes.dtype.kind)
-    if found is None and all(isinstance(name, str) for name in classes.tolist()):
-        return "text"
-    return found
 
 
 def _class_names(model: _native.Model) -> NDArray[Any]:
@@ -593,11 +504,6 @@ def _from_model(model: _native.Model, kind: str) -> Calibrator:
     table = json.loads(model.method)
     found = calibrator(table.pop("method"), kind=kind)
     for name, value in table.items():
-        default = found._defaults.get(name)
-        if isinstance(value, dict) and value == default:
-            value = None
-        elif isinstance(value, list):
-            value = tuple(value)
-        setattr(found, name + "_" if name == "lambda" else name, value)
+        setattr(found, _keyword(name), _shown(value, found._defaults.get(name)))
     found._take(model)
     return found

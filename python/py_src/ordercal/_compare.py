@@ -15,7 +15,7 @@ from . import _native
 from ._calibrator import Calibrator, calibrator
 from ._keep_order import class_probabilities, clone
 from ._errors import OrdercalError, OrdercalTypeError
-from ._inputs import align, read_labels, read_scores
+from ._inputs import Rows, align, read_rows, read_scores
 from ._metrics import SEED, _keys
 from ._progress import shown
 from ._types import Kind, MethodKey, MetricKey, Search
@@ -196,28 +196,30 @@ def _named(methods: list[Any], seed: int) -> tuple[list[str], list[tuple[str, An
 
 
 def _external(
-    name: str, estimator: Any, sets: list[Any], kind: Kind
-) -> tuple[str, bool, list[tuple[NDArray[np.float64], float]]]:
-    """Fits someone's calibrator to every dataset: what it says about the test rows, and how long the fit took."""
+    name: str, estimator: Any, sets: list[tuple[str, Rows, Rows]], kind: Kind
+) -> list[tuple[str, bool, NDArray[np.float64], float]]:
+    """Fits someone's calibrator to every dataset: its name, whether it keeps the order, what it says about the test rows,
+    and how long the fit took."""
     if isinstance(estimator, Mapping):
         missing = [one[0] for one in sets if one[0] not in estimator]
         if missing:
             raise OrdercalError(f"`{name}` has no probabilities for the test rows of {', '.join(missing)}")
         given = [np.asarray(read_scores(estimator[one[0]], "probs")[0], dtype=np.float64) for one in sets]
-        return str(name), False, [(probs, 0.0) for probs in given]
+        return [(str(name), False, probs, 0.0) for probs in given]
     if not (hasattr(estimator, "fit") and hasattr(estimator, "predict_proba")):
         raise OrdercalTypeError(f"`{name}` needs the methods `fit` and `predict_proba`; {type(estimator).__name__} has not both")
     results = []
     fitted = estimator
-    for _, calib, calib_indices, test, _ in sets:
+    for _, calib, test in sets:
         fitted = clone(estimator)
         if isinstance(fitted, Calibrator):
             fitted.set_params(kind=kind)
         start = time.perf_counter()
-        fitted.fit(calib, calib_indices)
+        fitted.fit(calib.scores, calib.labels)
         seconds = time.perf_counter() - start
-        results.append((class_probabilities(fitted, test, test.shape[1]), seconds))
-    return str(name), bool(getattr(fitted, "order_preserving_", False)), results
+        results.append((class_probabilities(fitted, test.scores, test.scores.shape[1]), seconds))
+    keeps_order = bool(getattr(fitted, "order_preserving_", False))
+    return [(str(name), keeps_order, probs, seconds) for probs, seconds in results]
 
 
 def compare(
@@ -273,23 +275,20 @@ def compare(
     """
     sets = []
     for name, (calib_scores, calib_labels, test_scores, test_labels) in datasets.items():
-        calib, columns = read_scores(calib_scores, kind)
-        calib_indices, names = read_labels(calib_labels, calib.shape[1], columns)
-        test, test_columns = read_scores(test_scores, kind)
-        test = align(test, test_columns, columns)
+        calib, names, columns = read_rows(calib_scores, calib_labels, kind)
+        array, test_columns = read_scores(test_scores, kind)
         # Names stand for the same columns in both, also if some of them do not occur among the test rows.
-        classes = None if names.tolist() == list(range(calib.shape[1])) else names
-        test_indices, _ = read_labels(test_labels, test.shape[1], None, classes)
-        sets.append((str(name), calib, calib_indices, test, test_indices))
+        classes = None if names.tolist() == list(range(len(names))) else names
+        test, _, _ = read_rows(align(array, test_columns, columns), test_labels, kind, None, classes)
+        sets.append((str(name), calib, test))
     asked: list[Any] = list(DEFAULT_METHODS if methods is None else methods)
     own, named = _named(asked, seed)
     external = [_external(name, estimator, sets, kind) for name, estimator in named]
+    given = [(*one, [results[place] for results in external]) for place, one in enumerate(sets)]
     with shown("compare", verbose, progress) as report:
         found, forms = _native.compare(
-            sets,
-            kind,
+            given,
             own,
-            external,
             list(dict.fromkeys(DEFAULT_METRICS if metrics is None else _keys(metrics) or [])),
             bins,
             search,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from . import _native
 from ._calibrator import Calibrator, calibrator
 from ._errors import OrdercalError
-from ._inputs import read_labels, read_scores, read_weights
+from ._inputs import read_rows, read_scores
 from ._metrics import SEED
 from ._progress import shown
 from ._types import Kind, MethodKey
@@ -103,9 +103,8 @@ def threshold(
     >>> found.promised, found.error_bound <= 0.1
     (True, True)
     """
-    array, columns = read_scores(scores, kind)
-    indices, _ = read_labels(labels, array.shape[1], columns, classes)
-    found = json.loads(_native.threshold(array, kind, indices, max_error, confidence))
+    rows, _, _ = read_rows(scores, labels, kind, None, classes)
+    found = json.loads(_native.threshold(rows, max_error, confidence))
     # JSON has no infinity.
     if found["threshold"] is None:
         found["threshold"] = math.inf
@@ -190,9 +189,8 @@ class PredictionSets:
         -------
         SetReport
         """
-        array, columns = read_scores(scores, self.kind)
-        indices, _ = read_labels(labels, array.shape[1], columns, classes)
-        found = json.loads(self._sets.evaluate(array, self.kind, indices, seed))
+        rows, _, _ = read_rows(scores, labels, self.kind, None, classes)
+        found = json.loads(self._sets.evaluate(rows, seed))
         return SetReport(
             coverage=found["coverage"],
             interval=tuple(found["interval"]),
@@ -268,10 +266,9 @@ def prediction_sets(
     }
     if method not in methods:
         raise OrdercalError(f"there is no method `{method}` for prediction sets; there are {', '.join(methods)}")
-    array, columns = read_scores(scores, kind)
-    indices, _ = read_labels(labels, array.shape[1], columns, classes)
+    rows, _, _ = read_rows(scores, labels, kind, None, classes)
     settings = json.dumps({"method": method, **methods[method]})
-    found = _native.Sets(array, kind, indices, coverage, settings, allow_empty, seed)
+    found = _native.Sets(rows, coverage, settings, allow_empty, seed)
     return PredictionSets(quantile=found.quantile, coverage=coverage, method=method, kind=kind, _sets=found)
 
 
@@ -333,12 +330,8 @@ def decompose(
     Decomposition
     """
     chosen = method if isinstance(method, Calibrator) else calibrator(method)
-    array, columns = read_scores(scores, kind)
-    indices, _ = read_labels(labels, array.shape[1], columns, classes)
-    weights = read_weights(sample_weight)
+    rows, _, _ = read_rows(scores, labels, kind, sample_weight, classes)
     with shown("folds", verbose, progress) as report:
-        found = json.loads(
-            _native.decompose(chosen._method(), array, kind, indices, weights, folds, seed, report)
-        )
+        found = json.loads(_native.decompose(chosen._method(), rows, folds, seed, report))
     interval = {key: (value["lower"], value["upper"]) for key, value in found.items()}
     return Decomposition(**{key: value["value"] for key, value in found.items()}, interval=interval)

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _arrow, _native
-from ._calibrator import Calibrator, _class_names, _class_type, _from_model, calibrator
+from ._calibrator import Calibrator, _class_names, _from_model, calibrator
 from ._errors import OrdercalError
-from ._inputs import align, as_array, read_labels, read_scores, read_weights
+from ._inputs import align, as_array, class_names, read_rows, read_scores
 from ._types import Kind, MethodKey
 
 #: The fewest rows of a group, the folds by which shrinkage is chosen, and their seed, if nobody says.
@@ -101,8 +101,7 @@ class GroupedModel:
     def _apply(self, scores: Any, groups: Any, to: str, dtype: Any) -> NDArray[Any]:
         array, columns = read_scores(scores, self.kind)
         array = align(array, columns, self._names)
-        wide = _arrow.is_wide(dtype)
-        wide = bool(array.dtype == np.float64) if wide is None else wide
+        wide = array.itemsize == 8 if dtype is None else _arrow.is_wide(dtype)
         named = isinstance(groups, Mapping) or hasattr(groups, "columns")
         _, keys = read_groups(groups, self.by if named else None)
         if len(keys) != len(array):
@@ -219,25 +218,19 @@ def fit_groups(
     -------
     GroupedModel
     """
-    array, columns = read_scores(scores, kind)
-    indices, names = read_labels(labels, array.shape[1], columns, classes)
-    named = not np.array_equal(names, np.arange(array.shape[1]))
+    rows, names, _ = read_rows(scores, labels, kind, sample_weight, classes)
     wanted, keys = read_groups(groups, by)
     fold_of = None if np.ndim(folds) == 0 else np.asarray(folds).astype(np.uint32)
     native = _native.fit_groups(
         _method(method, kind)._method(),
         _method(group_method, kind)._method(),
-        array,
-        kind,
-        indices,
-        read_weights(sample_weight),
+        rows,
         wanted,
         keys,
         min_rows,
         folds if fold_of is None else int(fold_of.max(initial=0)) + 1,
         seed,
-        [str(name) for name in names.tolist()] if named else None,
-        _class_type(names),
+        class_names(names),
         fold_of,
     )
     return GroupedModel(native)

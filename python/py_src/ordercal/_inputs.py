@@ -7,7 +7,7 @@ looked at is which column is which class: by name wherever both sides have names
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,16 @@ from ._errors import OrdercalError, OrdercalTypeError
 
 #: Types that the library reads as they are, the most frequent first.
 FLOATS: tuple[np.dtype[Any], ...] = tuple(np.dtype(name) for name in ("float32", "float64", "float16"))
+
+
+class Rows(NamedTuple):
+    """Labelled rows as the native part takes them."""
+
+    scores: NDArray[Any]
+    kind: str
+    labels: NDArray[np.int64] | NDArray[np.float64]
+    weights: NDArray[np.float64] | None = None
+    groups: NDArray[np.uint32] | None = None
 
 
 def as_array(values: Any, what: str = "scores") -> NDArray[Any]:
@@ -212,9 +222,32 @@ def read_labels(
         "labels are names, and nothing says which column each belongs to: they are taken in sorted order, as "
         f"scikit-learn's, {_listed(names.tolist())}; classes=[…] says it",
         UserWarning,
-        stacklevel=3,
+        stacklevel=4,
     )
     return _look_up(array, names), names
+
+
+def read_rows(
+    scores: Any, labels: Any, kind: str, weights: Any = None, classes: Any = None, *, groups: Any = None, soft: bool = False
+) -> tuple[Rows, NDArray[Any], list[Any] | None]:
+    """Labelled rows, the class of each column, and the names of the columns if scores are a data frame that has some."""
+    array, columns = read_scores(scores, kind)
+    indices, names = read_labels(labels, array.shape[1], columns, classes, soft=soft)
+    return Rows(array, kind, indices, read_weights(weights), read_groups(groups)), names, columns
+
+
+def class_names(names: NDArray[Any]) -> tuple[list[str] | None, str | None]:
+    """What a model file says of the classes: their names, if they are not numbers of columns, and the type of these."""
+    named = not np.array_equal(names, np.arange(len(names)))
+    return [str(name) for name in names.tolist()] if named else None, class_type(names)
+
+
+def class_type(classes: NDArray[Any]) -> str | None:
+    """What class names are, for the model file; None if it has no word for it."""
+    found = {"U": "text", "i": "integer", "u": "integer", "f": "float", "b": "boolean"}.get(classes.dtype.kind)
+    if found is None and all(isinstance(name, str) for name in classes.tolist()):
+        return "text"
+    return found
 
 
 def _read_classes(classes: Any, n_classes: int) -> NDArray[Any]:

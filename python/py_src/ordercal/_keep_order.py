@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from . import _native
 from ._errors import NotFittedError, OrdercalError
-from ._inputs import align, read_labels, read_scores, read_weights
+from ._inputs import align, read_rows, read_scores
+from ._parameters import HasParameters
 from ._types import Kind
 from .methods import TemperatureScaling
 
@@ -50,7 +51,7 @@ def class_probabilities(estimator: Any, scores: NDArray[Any], classes: int) -> N
     return probs
 
 
-class KeepOrder:
+class KeepOrder(HasParameters):
     """Makes any calibrator order-preserving: its probabilities are projected onto the order of the scores.
 
     Of all distributions that rank the classes as a row of scores does, the closest in Kullback-Leibler divergence to what
@@ -92,26 +93,10 @@ class KeepOrder:
         self.estimator = estimator
         self.kind = kind
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The keywords and their values."""
-        return {"estimator": self.estimator, "kind": self.kind}
-
-    def set_params(self: Self, **params: Any) -> Self:
-        """Sets keywords."""
-        for name, value in params.items():
-            if name not in ("estimator", "kind"):
-                raise OrdercalError(f"KeepOrder has no keyword `{name}`; it has estimator, kind")
-            setattr(self, name, value)
-        return self
-
-    def __repr__(self) -> str:
-        return f"KeepOrder({self.estimator!r}, kind={self.kind!r})"
-
     def fit(self: Self, scores: Any, labels: Any, sample_weight: Any = None) -> Self:
         """Fits a copy of the estimator to held-out scores and labels, as in `Calibrator.fit`."""
-        array, columns = read_scores(scores, self.kind)
-        indices, names = read_labels(labels, array.shape[1], columns)
-        weights = read_weights(sample_weight)
+        rows, names, columns = read_rows(scores, labels, self.kind, sample_weight)
+        array, indices, weights = rows.scores, rows.labels, rows.weights
         tempered = TemperatureScaling(kind=self.kind).fit(array, indices, weights)
         estimator = clone(self.estimator)
         if weights is None:

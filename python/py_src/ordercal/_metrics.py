@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from . import _arrow, _native
 from ._errors import OrdercalError
-from ._inputs import read_labels, read_scores, read_target, read_weights
+from ._inputs import Rows, read_rows, read_scores, read_target
 from ._progress import shown
 from ._types import Binning, Kind, MetricKey
 
@@ -47,16 +47,17 @@ def _keys(metrics: str | Iterable[str] | None) -> list[str] | None:
     return [metrics] if isinstance(metrics, str) else list(metrics)
 
 
-def _of_target(array: NDArray[Any], kind: Kind, indices: NDArray[np.int64], place: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def _of_target(rows: Rows, place: int) -> Rows:
     """Probabilities of one class and of all others together, and which of the two each row is."""
-    if kind == "probs":
-        positive = array[:, place]
+    if rows.kind == "probs":
+        positive = rows.scores[:, place]
     else:
-        shifted = np.asarray(array, dtype=np.float64)
+        shifted = np.asarray(rows.scores, dtype=np.float64)
         shifted = np.exp(shifted - shifted.max(axis=1, keepdims=True))
         positive = shifted[:, place] / shifted.sum(axis=1)
     positive = np.asarray(positive, dtype=np.float64)
-    return np.column_stack([1.0 - positive, positive]), (indices == place).astype(np.int64)
+    probs = np.column_stack([1.0 - positive, positive])
+    return Rows(probs, "probs", (rows.labels == place).astype(np.int64), rows.weights)
 
 
 def evaluate(
@@ -111,17 +112,14 @@ def evaluate(
     Evaluation
         A dict of the metrics by key, with `interval`, `n` and `classes`.
     """
-    array, columns = read_scores(scores, kind)
-    indices, names = read_labels(labels, array.shape[1], columns, classes, soft=target is None)
+    rows, names, _ = read_rows(scores, labels, kind, sample_weight, classes, soft=target is None)
     if target is not None:
-        array, indices = _of_target(array, kind, indices, read_target(target, names))
-        kind = "probs"
-    weights = read_weights(sample_weight)
+        rows = _of_target(rows, read_target(target, names))
     with shown("intervals", verbose if bootstrap else False, progress) as report:
-        rows = _native.evaluate(array, kind, indices, weights, _keys(metrics), bins, bootstrap, seed, report)
-    found = Evaluation((key, value) for key, value, _ in rows)
-    found.n, found.classes = array.shape
-    found.interval = {key: interval for key, _, interval in rows if interval is not None}
+        values = _native.evaluate(rows, _keys(metrics), bins, bootstrap, seed, report)
+    found = Evaluation((key, value) for key, value, _ in values)
+    found.n, found.classes = rows.scores.shape
+    found.interval = {key: interval for key, _, interval in values if interval is not None}
     return found
 
 
@@ -193,32 +191,16 @@ def reliability(
     -------
     Reliability
     """
-    array, columns = read_scores(scores, kind)
-    indices, names = read_labels(labels, array.shape[1], columns, classes)
-    weights = read_weights(sample_weight)
+    rows, names, _ = read_rows(scores, labels, kind, sample_weight, classes)
     place = None if target is None else read_target(target, names)
-    return _diagram(_native.reliability(array, kind, indices, weights, bins, binning, place))
+    return _diagram(_native.reliability(rows, bins, binning, place))
 
 
 def _diagram(found: str) -> Reliability:
-    rows = json.loads(found)["bins"]
-    nothing = {"confidence": np.nan, "accuracy": np.nan, "gap": np.nan, **dict.fromkeys(("interval", "consistency"), [np.nan, np.nan])}
-    filled = [row["filled"] or nothing for row in rows]
-
-    def column(name: str, source: list[dict[str, Any]]) -> NDArray[np.float64]:
-        return np.array([row[name] for row in source], dtype=np.float64)
-
-    return Reliability(
-        lower=column("lower", rows),
-        upper=column("upper", rows),
-        count=column("count", rows).astype(np.int64),
-        share=column("share", rows),
-        confidence=column("confidence", filled),
-        accuracy=column("accuracy", filled),
-        gap=column("gap", filled),
-        interval=column("interval", filled).reshape(-1, 2),
-        consistency=column("consistency", filled).reshape(-1, 2),
-    )
+    nothing = {"confidence": np.nan, "accuracy": np.nan, "gap": np.nan, "interval": [np.nan] * 2, "consistency": [np.nan] * 2}
+    rows = [{**row, **(row["filled"] or nothing)} for row in json.loads(found)["bins"]]
+    columns: dict[str, NDArray[Any]] = {one.name: np.array([row[one.name] for row in rows]) for one in fields(Reliability)}
+    return Reliability(**columns)
 
 
 @dataclass(frozen=True)
@@ -328,13 +310,11 @@ class MetricState:
         -------
         self
         """
-        array, columns = read_scores(scores, kind)
-        if len(array) == 0 and len(labels) == 0:
+        if len(labels) == 0 and len(array := read_scores(scores, kind)[0]) == 0:
             if array.shape[1] != self.classes:
                 raise OrdercalError(f"there are {array.shape[1]} columns of scores for {self.classes} classes")
             return self
-        indices, _ = read_labels(labels, array.shape[1], columns, classes)
-        self._state.update(array, kind, indices, read_weights(sample_weight))
+        self._state.update(read_rows(scores, labels, kind, sample_weight, classes)[0])
         return self
 
     def update_arrow(

@@ -1,45 +1,17 @@
 from collections.abc import Callable
 from typing import Any, final
 
-from numpy import float64, int64, uint32
+from numpy import float64, uint32
 from numpy.typing import NDArray
 
-__all__ = [
-    "ArrowBatch",
-    "ArrowStream",
-    "GroupTree",
-    "Groups",
-    "Model",
-    "Sets",
-    "State",
-    "__version__",
-    "answer",
-    "apply_arrow",
-    "brief",
-    "compare",
-    "comparison_defaults",
-    "decompose",
-    "defaults",
-    "describe_metric",
-    "estimate",
-    "evaluate",
-    "fit",
-    "fit_divided",
-    "fit_group",
-    "fit_groups",
-    "keep_order",
-    "keys",
-    "match_class_names",
-    "metrics",
-    "promises_order",
-    "python_class",
-    "reliability",
-    "threshold",
-    "top_label_metrics",
-    "update_arrow",
-]
+from ._inputs import Rows
 
 __version__: str
+
+_Progress = Callable[[int, int, float], object] | None
+_ClassNames = tuple[list[str] | None, str | None]
+_Maps = list[tuple[float, Model] | None]
+_Part = tuple[tuple[int, float], tuple[float, float], list[float], list[int], list[bytes | None]]
 
 def keys() -> list[str]: ...
 def match_class_names(columns: list[str], known: list[str]) -> list[int] | None: ...
@@ -48,36 +20,20 @@ def estimate(method: str, rows: int, classes: int) -> tuple[float, float] | None
 def promises_order(key: str) -> bool: ...
 def brief(key: str) -> str: ...
 def python_class(key: str) -> str: ...
-def keep_order(
-    scores: NDArray[Any],
-    kind_name: str,
-    probs: NDArray[float64],
-    beta: float,
-    wide: bool,
-) -> NDArray[Any]: ...
-def fit(
-    method: str,
-    scores: NDArray[Any],
-    kind_name: str,
-    labels: NDArray[int64] | NDArray[float64],
-    weights: NDArray[float64] | None = None,
-    class_names: list[str] | None = None,
-    class_type: str | None = None,
-    groups: NDArray[uint32] | None = None,
-    progress: Callable[[int, int, float], object] | None = None,
-) -> Model: ...
+def keep_order(scores: NDArray[Any], kind_name: str, probs: NDArray[float64], beta: float, wide: bool) -> NDArray[Any]: ...
+def fit(method: str, rows: Rows, classes: _ClassNames, progress: _Progress) -> Model: ...
 def apply_arrow(
     model: Model | Groups,
     table: Any,
     columns: list[str],
     source: str,
     target: str,
-    wide: bool | None = None,
-    classes: list[str] | None = None,
-    known: list[str] | None = None,
-    name: str | None = None,
-    skip: bool = False,
-    lazy: bool = False,
+    wide: bool | None,
+    classes: list[str] | None,
+    known: list[str] | None,
+    name: str | None,
+    skip: bool,
+    lazy: bool,
 ) -> ArrowBatch | ArrowStream: ...
 def update_arrow(
     state: State,
@@ -85,109 +41,57 @@ def update_arrow(
     columns: list[str],
     source: str,
     label: str,
-    weight: str | None = None,
-    classes: list[str] | None = None,
-    by: list[str] = ...,
+    weight: str | None,
+    classes: list[str] | None,
+    by: list[str],
 ) -> list[tuple[list[Any], State]]: ...
 def fit_groups(
     method: str,
     group_method: str,
-    scores: NDArray[Any],
-    kind_name: str,
-    labels: NDArray[int64],
-    weights: NDArray[float64] | None,
+    rows: Rows,
     by: list[str],
     keys: list[list[str]],
     min_rows: int,
     folds: int,
     seed: int,
-    class_names: list[str] | None = None,
-    class_type: str | None = None,
-    fold_of: NDArray[uint32] | None = None,
+    classes: _ClassNames,
+    fold_of: NDArray[uint32] | None,
 ) -> Groups: ...
 def fit_group(
     roots: list[Model],
-    above: list[list[tuple[float, Model] | None]],
+    above: list[_Maps],
     group_method: str,
-    scores: NDArray[Any],
-    kind_name: str,
-    labels: NDArray[int64],
-    weights: NDArray[float64] | None,
+    rows: Rows,
     folds: NDArray[uint32],
     min_rows: int,
-) -> tuple[tuple[int, float], tuple[float, float], list[float], list[int], list[bytes | None]]: ...
-def fit_divided(
-    method: str,
-    ask: Callable[[str], list[tuple[int, bytes]]],
-    kind_name: str,
-    class_names: list[str] | None = None,
-    class_type: str | None = None,
-) -> Model: ...
-def answer(
-    question: str,
-    part: int,
-    table: Any,
-    count: int,
-    columns: list[str],
-    source: str,
-    label: str,
-    weight: str | None = None,
-    classes: list[str] | None = None,
-) -> bytes: ...
-def metrics() -> list[tuple[str, bool]]: ...
+) -> _Part: ...
+def metrics() -> list[str]: ...
 def top_label_metrics() -> list[str]: ...
 def evaluate(
-    scores: NDArray[Any],
-    kind_name: str,
-    labels: NDArray[int64] | NDArray[float64],
-    weights: NDArray[float64] | None,
+    rows: Rows,
     keys: list[str] | None,
     bins: int,
     resamples: int | None,
     seed: int,
-    progress: Callable[[int, int, float], object] | None = None,
+    progress: _Progress,
 ) -> list[tuple[str, float, tuple[float, float] | None]]: ...
-def reliability(
-    scores: NDArray[Any],
-    kind_name: str,
-    labels: NDArray[int64],
-    weights: NDArray[float64] | None,
-    bins: int,
-    binning: str,
-    place: int | None,
-) -> str: ...
+def reliability(rows: Rows, bins: int, binning: str, place: int | None) -> str: ...
 def describe_metric(key: str) -> list[str]: ...
-def threshold(
-    scores: NDArray[Any],
-    kind_name: str,
-    labels: NDArray[int64],
-    max_error: float,
-    confidence: float,
-) -> str: ...
-def decompose(
-    method: str,
-    scores: NDArray[Any],
-    kind_name: str,
-    labels: NDArray[int64],
-    weights: NDArray[float64] | None,
-    folds: int,
-    seed: int,
-    progress: Callable[[int, int, float], object] | None = None,
-) -> str: ...
+def threshold(rows: Rows, max_error: float, confidence: float) -> str: ...
+def decompose(method: str, rows: Rows, folds: int, seed: int, progress: _Progress) -> str: ...
 def comparison_defaults() -> tuple[list[str], list[str], int]: ...
 def compare(
-    datasets: list[tuple[str, NDArray[Any], NDArray[int64], NDArray[Any], NDArray[int64]]],
-    kind_name: str,
+    datasets: list[tuple[str, Rows, Rows, list[tuple[str, bool, NDArray[float64], float]]]],
     methods: list[str],
-    external: list[tuple[str, bool, list[tuple[NDArray[float64], float]]]],
     metrics: list[str],
     bins: int,
     effort: str,
     folds: int | None,
     resamples: int,
     seed: int,
-    progress: Callable[[int, int, float], object] | None = None,
+    progress: _Progress,
 ) -> tuple[str, str]: ...
+
 @final
 class ArrowBatch:
     def __arrow_c_schema__(self) -> Any: ...
@@ -202,22 +106,12 @@ class ArrowStream:
 @final
 class GroupTree:
     def __new__(cls, roots: list[Model], group_method: str, by: list[str], min_rows: int) -> GroupTree: ...
-    def add_level(
-        self,
-        parts: list[
-            tuple[
-                list[str],
-                tuple[tuple[int, float], tuple[float, float], list[float], list[int], list[bytes | None]],
-            ]
-        ],
-    ) -> list[tuple[list[str], list[tuple[float, Model] | None]]]: ...
+    def add_level(self, parts: list[tuple[list[str], _Part]]) -> list[tuple[list[str], _Maps]]: ...
     def finish(self) -> Groups: ...
 @final
 class Groups:
     @property
     def by(self) -> list[str]: ...
-    @property
-    def classes(self) -> int: ...
     @property
     def order_preserving(self) -> bool: ...
     @property
@@ -231,7 +125,6 @@ class Groups:
     def to_bytes(self) -> bytes: ...
     @staticmethod
     def from_bytes(bytes: bytes) -> Groups: ...
-    def __reduce__(self) -> tuple[Any, tuple[bytes]]: ...
     def model(self, key: list[str]) -> Model: ...
 
 @final
@@ -262,27 +155,17 @@ class Model:
     @staticmethod
     def from_bytes(bytes: bytes) -> Model: ...
     def __reduce__(self) -> tuple[Any, tuple[bytes]]: ...
-    def onnx(self, kind_name: str, input_type: str) -> bytes: ...
-    def export_onnx(self, path: str, kind_name: str, input_type: str) -> None: ...
+    def onnx(self, path: str | None, kind_name: str, input_type: str) -> bytes: ...
     def tensors(self) -> dict[str, NDArray[Any]]: ...
     def function(self, points: NDArray[float64]) -> NDArray[float64]: ...
 
 @final
 class Sets:
-    def __new__(
-        cls,
-        scores: NDArray[Any],
-        kind_name: str,
-        labels: NDArray[int64],
-        coverage: float,
-        method: str,
-        allow_empty: bool,
-        seed: int,
-    ) -> Sets: ...
+    def __new__(cls, rows: Rows, coverage: float, method: str, allow_empty: bool, seed: int) -> Sets: ...
     @property
     def quantile(self) -> float: ...
     def sets(self, scores: NDArray[Any], kind_name: str, seed: int) -> NDArray[Any]: ...
-    def evaluate(self, scores: NDArray[Any], kind_name: str, labels: NDArray[int64], seed: int) -> str: ...
+    def evaluate(self, rows: Rows, seed: int) -> str: ...
 
 @final
 class State:
@@ -295,13 +178,7 @@ class State:
     def marginal(self) -> bool: ...
     @property
     def rows(self) -> int: ...
-    def update(
-        self,
-        scores: NDArray[Any],
-        kind_name: str,
-        labels: NDArray[int64],
-        weights: NDArray[float64] | None = None,
-    ) -> None: ...
+    def update(self, rows: Rows) -> None: ...
     def merge(self, other: State) -> None: ...
     def equals(self, other: State) -> bool: ...
     def intervals(self, resamples: int, seed: int) -> dict[str, tuple[float, float]]: ...

@@ -1,4 +1,4 @@
-"""The keys that texts may be, made by `tools/make_stubs.py`; a test holds them to what the library says."""
+"""The keys that texts may be; `tests/test_package.py` compares them with the library's."""
 
 from __future__ import annotations
 

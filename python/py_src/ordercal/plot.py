@@ -42,26 +42,12 @@ def _axes(ax: Axes | None, size: tuple[float, float]) -> tuple[Figure, Axes]:
     return found, ax
 
 
-def _diagrams(
-    scores: Any, labels: Any, kind: Kind, bins: int, binning: Binning, sample_weight: Any, classes: Any, target: Any
-) -> dict[str, Reliability]:
+def _diagrams(scores: Any, labels: Any, **how: Any) -> dict[str, Reliability]:
     """One diagram per series: a mapping gives the series their names."""
     series = scores if isinstance(scores, Mapping) else {"": scores}
     if not series:
         raise OrdercalError("there is nothing to draw")
-    return {
-        name: _reliability(
-            one,
-            labels,
-            kind=kind,
-            bins=bins,
-            binning=binning,
-            sample_weight=sample_weight,
-            classes=classes,
-            target=target,
-        )
-        for name, one in series.items()
-    }
+    return {name: _reliability(one, labels, **how) for name, one in series.items()}
 
 
 def reliability(
@@ -106,7 +92,8 @@ def reliability(
     """
     if style not in ("gap", "classic"):
         raise OrdercalError(f"there is no style `{style}`; a diagram is `gap` or `classic`")
-    diagrams = _diagrams(scores, labels, kind, bins, binning, sample_weight, classes, target)
+    how = {"kind": kind, "sample_weight": sample_weight, "classes": classes, "target": target}
+    diagrams = _diagrams(scores, labels, bins=bins, binning=binning, **how)
     figure, ax = _axes(ax, (6.0, 4.2) if style == "gap" else (4.6, 4.6))
     for place, (name, found) in enumerate(diagrams.items()):
         color = SERIES[place % len(SERIES)] if len(diagrams) > 1 else SERIES[1]
@@ -168,7 +155,8 @@ def weighted(
     -------
     matplotlib Figure
     """
-    diagrams = _diagrams(scores, labels, kind, bins, "equal-width", sample_weight, classes, target)
+    how = {"kind": kind, "sample_weight": sample_weight, "classes": classes, "target": target}
+    diagrams = _diagrams(scores, labels, bins=bins, **how)
     figure, ax = _axes(ax, (6.0, 4.2))
     width = 0.8 / len(diagrams)
     for place, (name, found) in enumerate(diagrams.items()):

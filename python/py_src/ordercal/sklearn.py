@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, Tra
 from sklearn.model_selection import check_cv
 from sklearn.utils import Tags, get_tags, indexable
 from sklearn.utils._indexing import _safe_indexing
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
@@ -184,14 +183,6 @@ def _clamp(scores: NDArray[Any], kind: str) -> NDArray[Any]:
         return scores
     clamped: NDArray[Any] = np.clip(scores, -_LARGEST, _LARGEST)
     return clamped
-
-
-def _estimator_has(name: str) -> Any:
-    def check(self: CalibratedClassifier) -> bool:
-        getattr(self.estimators_[0] if hasattr(self, "estimators_") else self._estimator(), name)
-        return True
-
-    return check
 
 
 class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -416,12 +407,6 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         found: NDArray[Any] = self.classes_[best]
         return found
 
-    @available_if(_estimator_has("transform"))  # type: ignore[untyped-decorator]
-    def transform(self, X: Any) -> Any:
-        """What the classifier inside makes of X, if it is a transformer too."""
-        check_is_fitted(self)
-        return self.estimators_[0].transform(X)
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         inner = get_tags(self._estimator())
@@ -430,12 +415,11 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         return tags
 
 
-class _Scores:
+class _Scores(NamedTuple):
     """What a classifier says of rows: scores, or probabilities."""
 
-    def __init__(self, values: NDArray[np.float64], probabilities: bool) -> None:
-        self.values = values
-        self.probabilities = probabilities
+    values: NDArray[np.float64]
+    probabilities: bool
 
 
 def _fit(estimator: Any, X: Any, y: Any, params: dict[str, Any]) -> Any:

@@ -21,11 +21,11 @@ from pyspark.sql.types import BinaryType, IntegralType, StringType, StructField,
 from pyspark.taskcontext import TaskContext
 
 from . import _native
-from ._arrow import score_columns, texts
+from ._arrow import score_columns
 from ._calibrator import Calibrator, calibrator
 from ._errors import OrdercalError
 from ._groups import FOLDS, MIN_ROWS, SEED, GroupedModel, group_text
-from ._inputs import read_labels
+from ._inputs import Rows, read_labels
 from ._metrics import Evaluation, MetricState
 from ._types import Kind, MethodKey
 
@@ -391,17 +391,12 @@ def fit(
     id: str | Iterable[str] | None = None,
     max_rows: int = MAX_ROWS,
     seed: int = SEED,
-    exact: bool = False,
 ) -> Calibrator:
     """Fits a calibrator to a data frame.
 
     Up to `max_rows` rows are collected. Of more, a sample is: a row is in it if a hash of its `id` is small enough, whichever
     partition it is in; rare classes are taken whole, and rows are weighted by how many each stands for. The order of the
     rows is that of the hashes, so the result does not depend on the partitions. `report_.notes` says what was done.
-
-    With `exact=True`, `ts`, `svs` and `diag` are fitted to all rows where they are, by sums of losses and gradients for each
-    partition: the same fit as that of all rows on one machine, in the order of the partitions. Each step is a job; the rows
-    are cached meanwhile.
 
     Parameters
     ----------
@@ -417,8 +412,6 @@ def fit(
         The most rows that are collected, about.
     seed : int
         The seed of the hash.
-    exact : bool
-        Whether to fit to all rows, however many they are; then `id`, `max_rows` and `seed` do not matter.
 
     Returns
     -------
@@ -426,8 +419,6 @@ def fit(
     """
     found = calibrator(method, kind=kind) if isinstance(method, str) else method
     columns = score_columns(scores)
-    if exact:
-        return _fit_all(df, found, columns, labels, weights, kind, classes)
     table, said = _collect(df, columns, labels, weights, id, max_rows, seed)
     matrix, truth, row_weights = _rows(table, labels)
     found.fit(matrix, truth, row_weights, classes=classes)
@@ -435,49 +426,6 @@ def fit(
         warnings.warn(said, UserWarning, stacklevel=2)
         found.report_.notes.append(said)
     return found
-
-
-_ANSWER = pa.schema([("part", pa.int64()), ("sums", pa.binary())])
-
-
-def _fit_all(
-    df: DataFrame,
-    method: Calibrator,
-    columns: list[str],
-    labels: str,
-    weights: str | None,
-    kind: Kind,
-    classes: Any,
-) -> Calibrator:
-    wide = _wide(df, columns)
-    _known(df, labels, weights)
-    rows = df.select(*wide, labels, *([weights] if weights else []))
-    if classes is None and isinstance(df.schema[labels].dataType, StringType):
-        # As for arrays: names of classes that nobody lists stand in sorted order.
-        classes = sorted(row[0] for row in rows.select(labels).distinct().collect())
-    count = _class_count(rows, wide, classes)
-    names = texts(classes)
-
-    def ask(question: str) -> list[tuple[int, bytes]]:
-        def add_up(batches: Batches) -> Batches:
-            partition = _partition()
-            stream = _stream(batches)
-            if stream is None:
-                return
-            try:
-                sums = _native.answer(question, partition, stream, count, wide, kind, labels, weights, names)
-            except (OrdercalError, pa.ArrowException, OSError) as error:
-                raise _located(partition, error) from None
-            yield pa.RecordBatch.from_pylist([{"part": partition, "sums": sums}], schema=_ANSWER)
-
-        answers = rows.mapInArrow(add_up, from_arrow_schema(_ANSWER)).collect()
-        return [(row["part"], bytes(row["sums"])) for row in answers]
-
-    rows.persist()
-    try:
-        return method._fit_divided(ask, None if classes is None else np.asarray(classes))
-    finally:
-        rows.unpersist()
 
 
 def fit_groups(
@@ -613,7 +561,7 @@ def _group_task(
         models = [root._fitted() for root in roots]
         try:
             (rows, weight), (nll_before, separate), *rest = _native.fit_group(
-                models, above, how, matrix, kind, indices, row_weights, fold_of, min_rows
+                models, above, how, Rows(matrix, kind, indices, row_weights), fold_of, min_rows
             )
         except OrdercalError as error:
             raise OrdercalError(f"group {values}: {error}") from None

@@ -31,8 +31,8 @@ import draw
 DEMO = "crates/ordercal-cli/demo"
 DOC_TESTS = "crates/ordercal-testkit/src/pages.rs"
 LANGUAGES = ("sh", "python")
-# Pictures that other commands of the project make, beside those of draw.py.
-OTHER_PICTURES = ("reliability.svg", "scaling_rows.svg", "scaling_classes.svg", "ratios.svg")
+# Pictures that were drawn by hand, or by other commands of the project.
+OTHER_PICTURES = ("which-method.svg", "families.svg", "reliability.svg")
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""The pictures of the guide that no command of the tool draws: diagrams, and what a metric measures.
+"""The pictures of the guide that show what a metric measures.
 
 `cargo xtask docs` compares them with docs/images, and `cargo xtask docs --fix` writes them. They are drawn 360 units wide
 with letters of 12, so that they can be read on a telephone, and on white, as the tool's own figures are.
@@ -7,7 +7,7 @@ with letters of 12, so that they can be read on a telephone, and on white, as th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -15,162 +15,52 @@ from typing import Any
 import numpy as np
 
 INK, GREY, LIGHT = "#1a1a1a", "#5a5a5a", "#d8d8d8"
-BLUE, ORANGE, GREEN = "#0072b2", "#d55e00", "#007a5a"
+BLUE, ORANGE = "#0072b2", "#d55e00"
 FONT = "'DejaVu Sans', Verdana, 'Segoe UI', system-ui, sans-serif"
 
 Point = tuple[float, float]
 
 
-class Picture:
-    def __init__(self, title: str, width: float, height: float) -> None:
-        self.title, self.width, self.height = title, width, height
-        self.parts: list[str] = []
-
-    def add(self, name: str, content: str = "", **attributes: Any) -> None:
-        def number(value: Any) -> str:
-            return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(value)
-
-        written = "".join(f' {key.replace("_", "-")}="{number(value)}"' for key, value in attributes.items())
-        self.parts.append(f"<{name}{written}>{escape(content)}</{name}>" if content else f"<{name}{written}/>")
-
-    def text(
-        self,
-        x: float,
-        y: float,
-        text: str,
-        *,
-        size: int = 12,
-        anchor: str = "start",
-        fill: str = INK,
-        weight: int = 400,
-    ) -> None:
-        self.add(
-            "text", text, x=float(x), y=float(y), font_size=size, text_anchor=anchor, fill=fill, font_weight=weight
-        )
-
-    def line(
-        self, points: Sequence[Point], stroke: str = GREY, width: float = 1.5, dash: str = "none", fill: str = "none"
-    ) -> None:
-        path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
-        self.add(
-            "path",
-            d=path,
-            fill=fill,
-            stroke=stroke,
-            stroke_width=width,
-            stroke_dasharray=dash,
-            stroke_linejoin="round",
-        )
-
-    def box(
-        self, x: float, y: float, width: float, height: float, lines: Sequence[str], fill: str, stroke: str
-    ) -> None:
-        """A rounded box around lines of text, the first of them bold."""
-        self.add(
-            "rect", x=float(x), y=float(y), width=float(width), height=float(height), rx=6, fill=fill, stroke=stroke
-        )
-        top = y + height / 2 - 8 * (len(lines) - 1) + 4
-        for place, line in enumerate(lines):
-            self.text(x + width / 2, top + 16 * place, line, anchor="middle", weight=400 if place else 700)
-
-    def arrow(self, start: Point, end: Point) -> None:
-        self.line([start, end])
-        x, y = end
-        self.add("polygon", points=f"{x:.1f},{y:.1f} {x - 4:.1f},{y - 7:.1f} {x + 4:.1f},{y - 7:.1f}", fill=GREY)
-
-    def svg(self) -> str:
-        size = f'viewBox="0 0 {self.width} {self.height}" width="{self.width}" height="{self.height}"'
-        head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{escape(self.title)}" font-family="{FONT}">'
-        ground = f'<rect width="{self.width}" height="{self.height}" fill="#ffffff"/>'
-        return "\n".join([head, f"<title>{escape(self.title)}</title>", ground, *self.parts, "</svg>"]) + "\n"
+def short(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
 
 
-def which_method() -> Picture:
-    """The decision picture of docs/methods.md."""
-    picture = Picture("Which method: a decision tree", 360, 396)
-    kept, free, plain = ("#e3f0f7", BLUE), ("#fbe9dd", ORANGE), ("#f2f2f2", GREY)
-    left, right, wide = 6, 184, 170
-    picture.box(80, 8, 200, 30, ["May predictions change?"], *plain)
-    for x, answer, question in (
-        (left, "no, never", "How many rows?"),
-        (right, "yes", "How many classes?"),
-    ):
-        middle = x + wide / 2
-        picture.arrow((130 if x == left else 230, 38), (middle, 78))
-        picture.text(
-            middle - 10 if x == left else middle + 10, 56, answer, anchor="end" if x == left else "start", fill=GREY
-        )
-        picture.box(x, 78, wide, 30, [question], *plain)
-    leaves = {
-        left: [
-            ("fewer than about 200", ["ts", "hard to overfit"]),
-            ("up to a few thousand", ["auto", "or diag, to explain it"]),
-            ("more", ["auto", "or oi and op: slower"]),
-        ],
-        right: [
-            ("two", ["beta or platt", "isotonic from 1000 rows"]),
-            ("up to about 100", ["auto-free", "or sms: one model"]),
-            ("more", ["svs", "K × K needs many rows"]),
-        ],
-    }
-    for x, branch in leaves.items():
-        for place, (when, what) in enumerate(branch):
-            top = 108 + 76 * place
-            picture.text(x + wide / 2, top + 19, when, anchor="middle", fill=GREY)
-            picture.box(x, top + 26, wide, 44, what, *(kept if x == left else free))
-    picture.box(
-        left, 346, 348, 42, ["KEY+order, as in sms+order", "any method of the right, every prediction kept"], *kept
-    )
-    return picture
-
-
-def families() -> Picture:
-    """The set diagram of docs/order.md."""
-    picture = Picture("The families of maps as sets", 360, 300)
-    picture.add("rect", x=4, y=4, width=352, height=292, rx=8, fill="#fafafa", stroke=GREY)
-    picture.text(180, 24, "all maps from scores to scores", anchor="middle", weight=700)
-    picture.text(180, 286, "unconstrained, vs, sms, isotonic, …", anchor="middle", fill=GREY)
-
-    def ellipse(x: float, y: float, rx: float, ry: float, fill: str, stroke: str) -> None:
-        picture.add("ellipse", cx=x, cy=y, rx=rx, ry=ry, fill=fill, fill_opacity=0.5, stroke=stroke, stroke_width=1.5)
-
-    ellipse(132, 152, 120, 112, "#cfe6f3", BLUE)
-    ellipse(248, 152, 100, 112, "#f9dcc9", ORANGE)
-    ellipse(200, 168, 42, 52, "#c9e7dc", GREEN)
-    ellipse(200, 189, 24, 24, "#ffffff", GREEN)
-    for x, y, text, weight in (
-        (76, 110, "order-", 700),
-        (76, 126, "preserving", 700),
-        (76, 150, "op", 400),
-        (302, 118, "order-", 700),
-        (302, 134, "invariant", 700),
-        (200, 90, "both:", 400),
-        (200, 106, "oi", 700),
-        (200, 140, "diagonal:", 400),
-        (200, 156, "diag", 700),
-        (200, 193, "ts", 700),
-    ):
-        picture.text(x, y, text, anchor="middle", weight=weight)
-    return picture
-
-
-class Plot(Picture):
+class Plot:
     """One pair of axes."""
 
     def __init__(
         self, title: str, x: str, y: str, xlim: Point, ylim: Point, ticks: tuple[Sequence[float], Sequence[float]]
     ) -> None:
-        super().__init__(title, 360, 270)
-        self.xlim, self.ylim = xlim, ylim
-        self.text(8, 18, title, size=13, weight=700)
+        self.title, self.xlim, self.ylim = title, xlim, ylim
+        self.parts: list[str] = []
+        self.text((8, 18), title, size=13, weight=700)
         for value in ticks[0]:
             self.line([self.at(value, ylim[0]), self.at(value, ylim[1])], LIGHT, 1)
-            self.text(self.at(value, ylim[0])[0], 230, f"{value:g}", anchor="middle", fill=GREY)
+            self.text((self.at(value, ylim[0])[0], 230), f"{value:g}", GREY, "middle")
         for value in ticks[1]:
             self.line([self.at(xlim[0], value), self.at(xlim[1], value)], LIGHT, 1)
-            self.text(46, self.at(xlim[0], value)[1] + 4, f"{value:g}", anchor="end", fill=GREY)
-        self.text(201, 258, x, anchor="middle")
-        self.text(8, 38, y)
+            self.text((46, self.at(xlim[0], value)[1] + 4), f"{value:g}", GREY, "end")
+        self.text((201, 258), x, anchor="middle")
+        self.text((8, 38), y)
+
+    def text(
+        self, at: Point, text: str, fill: str = INK, anchor: str = "start", size: int = 12, weight: int = 400
+    ) -> None:
+        style = f'font-size="{size}" text-anchor="{anchor}" fill="{fill}" font-weight="{weight}"'
+        self.parts.append(f'<text x="{short(at[0])}" y="{short(at[1])}" {style}>{escape(text)}</text>')
+
+    def line(
+        self, points: Sequence[Point], stroke: str, width: float = 1.5, dash: str = "none", fill: str = "none"
+    ) -> None:
+        path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+        style = f'stroke="{stroke}" stroke-width="{short(width)}" stroke-dasharray="{dash}" stroke-linejoin="round"'
+        self.parts.append(f'<path d="{path}" fill="{fill}" {style}/>')
+
+    def svg(self) -> str:
+        size = 'viewBox="0 0 360 270" width="360" height="270"'
+        head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{escape(self.title)}" font-family="{FONT}">'
+        ground = '<rect width="360" height="270" fill="#ffffff"/>'
+        return "\n".join([head, f"<title>{escape(self.title)}</title>", ground, *self.parts, "</svg>"]) + "\n"
 
     def at(self, x: float, y: float) -> Point:
         (x0, x1), (y0, y1) = self.xlim, self.ylim
@@ -185,11 +75,15 @@ class Plot(Picture):
         self.line(there + back[::-1], "none", fill=fill)
 
     def label(self, x: float, y: float, text: str, fill: str = INK, anchor: str = "start") -> None:
-        self.text(*self.at(x, y), text, fill=fill, anchor=anchor)
+        self.text(self.at(x, y), text, fill, anchor)
+
+    def dot(self, x: float, y: float) -> None:
+        x, y = self.at(x, y)
+        self.parts.append(f'<circle cx="{short(x)}" cy="{short(y)}" r="4" fill="{ORANGE}"/>')
 
 
-def metric_pictures(demo: Path) -> dict[str, Picture]:
-    """What each metric measures of the letters, uncalibrated."""
+def pictures(demo: Path) -> dict[str, str]:
+    """Draws what each metric measures of the letters, uncalibrated; by file name."""
     import ordercal
 
     data = np.load(demo / "letters.npz")
@@ -269,8 +163,7 @@ def metric_pictures(demo: Path) -> dict[str, Picture]:
     plot.curve(ends, [found["cox_intercept"] + found["cox_slope"] * x for x in ends])
     for part in np.array_split(np.flatnonzero(np.isfinite(odds) & (odds < 8)), 8):
         right = np.clip(hit[part].mean(), 1e-3, 1 - 1e-3)
-        x, y = plot.at(odds[part].mean(), math.log(right / (1 - right)))
-        plot.add("circle", cx=x, cy=y, r=4, fill=ORANGE)
+        plot.dot(odds[part].mean(), math.log(right / (1 - right)))
     plot.label(4.2, 6.6, "calibrated: slope 1", GREY, "end")
     plot.label(7.9, -0.6, "overconfident: slope below 1", BLUE, "end")
     pictures["metrics-cox.svg"] = plot
@@ -324,11 +217,4 @@ def metric_pictures(demo: Path) -> dict[str, Picture]:
     plot.label(0.05, limit * 0.7, "eaurc: between the two", ORANGE)
     plot.label(0.05, limit * 0.55, "dashed: all wrong ones last", GREY)
     pictures["metrics-coverage.svg"] = plot
-    return pictures
-
-
-def pictures(demo: Path) -> dict[str, str]:
-    """Every picture by its file name."""
-    diagrams: dict[str, Callable[[], Picture]] = {"which-method.svg": which_method, "families.svg": families}
-    drawn = {name: draw() for name, draw in diagrams.items()} | metric_pictures(demo)
-    return {name: picture.svg() for name, picture in drawn.items()}
+    return {name: plot.svg() for name, plot in pictures.items()}

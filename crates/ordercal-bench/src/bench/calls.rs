@@ -8,7 +8,6 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::data::Set;
-use super::limits::LowerBound;
 use super::workloads::{Caller, LARGE, LONG, Ours, Run, Workload, timed};
 
 /// Rows and classes of a large binary problem.
@@ -46,11 +45,7 @@ fn command(name: &'static str, size: (usize, usize), command: &'static str) -> W
             tool(set, "fit", &model)?;
         }
         let (seconds, result) = timed(|| tool(set, command, &model))?;
-        Ok(Run {
-            seconds,
-            result,
-            bound: LowerBound::Unknown,
-        })
+        Ok(Run { seconds, result })
     };
     Workload::of(Caller::Command, name, size, Ours::Here(Box::new(run)))
 }

@@ -1,4 +1,4 @@
-//! The data of both sides: generated logits whose true map is known, or bundles from files.
+//! The data of both sides: generated logits whose true map is known.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use ndarray::Array2;
 use ordercal::models::UncalibratedModel;
 use ordercal::{Dataset, Model, ScoreKind};
-use ordercal_io::{DataRef, OutputSpec, ScoreWriter, load};
+use ordercal_io::{OutputSpec, ScoreWriter};
 use ordercal_testkit::rows::{curved_data, overconfident_data};
 
 /// What generated labels follow.
@@ -26,7 +26,7 @@ pub struct Set {
     /// Other rows of the same source, for the NLL of what was learned; in the folder below `held_out`.
     pub held_out: Option<Dataset<'static>>,
     pub folder: PathBuf,
-    truth: Option<Truth>,
+    truth: Truth,
 }
 
 impl Set {
@@ -40,38 +40,7 @@ impl Set {
             ),
         };
         let folder = work.join(format!("{rows}x{classes}{name}"));
-        Self::new(data, held_out, Some(truth), folder)
-    }
-
-    /// The split `calib` of a bundle, and its split `test` as held-out rows.
-    pub fn load(bundle: &Path, work: &Path) -> Result<Self> {
-        let name = bundle.file_stem().context("a bundle has a name")?;
-        let split = |split: &str| -> Result<Dataset<'static>> {
-            let loaded = load(&DataRef::new(bundle).with_split(split), None)?;
-            let data = loaded.dataset()?;
-            let scores = data.scores().clone().into_owned();
-            Ok(Dataset::new(scores, data.labels())?)
-        };
-        Self::new(split("calib")?, Some(split("test")?), None, work.join(name))
-    }
-
-    /// Rows and classes.
-    pub fn size(&self) -> (usize, usize) {
-        (self.data.rows(), self.data.classes())
-    }
-
-    /// Whether this is what [`generate`](Self::generate) would make.
-    pub fn is(&self, size: (usize, usize), truth: Truth) -> bool {
-        self.size() == size && self.truth == Some(truth)
-    }
-
-    fn new(
-        data: Dataset<'static>,
-        held_out: Option<Dataset<'static>>,
-        truth: Option<Truth>,
-        folder: PathBuf,
-    ) -> Result<Self> {
-        let model = Model::from(UncalibratedModel::new(data.classes())?);
+        let model = Model::from(UncalibratedModel::new(classes)?);
         let probs = model.apply::<f32>(data.scores(), ScoreKind::Probs)?;
         write(&data, &folder)?;
         if let Some(held_out) = &held_out {
@@ -84,6 +53,11 @@ impl Set {
             folder,
             truth,
         })
+    }
+
+    /// Whether this is what [`generate`](Self::generate) would make.
+    pub fn is(&self, size: (usize, usize), truth: Truth) -> bool {
+        (self.data.rows(), self.data.classes()) == size && self.truth == truth
     }
 }
 

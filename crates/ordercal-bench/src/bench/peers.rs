@@ -7,6 +7,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use super::workloads::Run;
+
 /// The packages with their versions, as pip reads them.
 const REQUIREMENTS: &str = "benchmarks/requirements.txt";
 
@@ -38,12 +40,6 @@ pub struct Server {
     answers: BufReader<ChildStdout>,
 }
 
-/// Its answer.
-pub struct Answer {
-    pub seconds: f64,
-    pub result: f64,
-}
-
 impl Server {
     /// `package` is a folder to import from, in addition to what is installed.
     fn start(python: &Path, script: &Path, package: Option<&Path>) -> Result<Self> {
@@ -66,7 +62,7 @@ impl Server {
     }
 
     /// Runs a workload once; with `result`, also asks for its result.
-    pub fn run(&mut self, work: &str, data: &Path, result: bool) -> Result<Answer> {
+    pub fn run(&mut self, work: &str, data: &Path, result: bool) -> Result<Run> {
         let request = serde_json::json!({"work": work, "data": data, "result": result});
         let pipe = self.requests.as_mut().context("Python has stopped")?;
         writeln!(pipe, "{request}").with_context(|| format!("asking for {work}"))?;
@@ -78,7 +74,7 @@ impl Server {
         );
         let answer: Value =
             serde_json::from_str(&line).with_context(|| format!("reading {line}"))?;
-        Ok(Answer {
+        Ok(Run {
             seconds: answer["seconds"].as_f64().context("no seconds")?,
             result: answer["result"].as_f64().unwrap_or(f64::NAN),
         })

@@ -3,12 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use ordercal::ScoreKind;
 
-use super::read::{ReadArgs, input_path, output_path};
-use super::{ClassArgs, kind_parser};
+use super::read::{SourceArgs, input_path, output_path};
 
-/// `monitor`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "The inputs are one file with a column that tells the window (--by), or the states of the windows in\n\
@@ -42,9 +39,6 @@ pub struct MonitorArgs {
     /// Write the last window's metrics in Prometheus' text format
     #[arg(long, value_name = "FILE", value_parser = output_path())]
     pub prometheus: Option<PathBuf>,
-    /// The kind of the scores, if their name in the file does not tell it [default: logits]
-    #[arg(long, value_name = "KIND", requires = "by", value_parser = kind_parser())]
-    pub kind: Option<ScoreKind>,
     /// Leave out the rows with this label, as in --ignore-label -100
     #[arg(
         long,
@@ -53,10 +47,6 @@ pub struct MonitorArgs {
         allow_hyphen_values = true
     )]
     pub ignore_label: Option<String>,
-    /// The names of the classes.
     #[command(flatten)]
-    pub classes: ClassArgs,
-    /// The format and columns of the data.
-    #[command(flatten)]
-    pub read: ReadArgs,
+    pub source: SourceArgs,
 }

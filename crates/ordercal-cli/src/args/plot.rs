@@ -3,14 +3,13 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use ordercal::ScoreKind;
 use ordercal::metrics::Binning;
-use ordercal_report::Theme;
+use ordercal_report::{ReliabilityForm, Theme};
 
-use super::{DataArgs, LabelArgs, ReadArgs, kind_parser};
+use super::{DataArgs, LabelArgs, ReadArgs, choice, kind_parser};
 
-/// `plot`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  ordercal plot reliability scores.npz#test --model m.safetensors -o f.svg\n  \
@@ -59,8 +58,8 @@ pub struct DrawArgs {
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
     /// The colours: dark on white, or bright on black
-    #[arg(long, value_name = "THEME", default_value = "light")]
-    pub theme: ThemeArg,
+    #[arg(long, value_name = "THEME", value_parser = choice(THEMES), default_value = "light")]
+    pub theme: Theme,
     /// The title above the figure
     #[arg(long, value_name = "TEXT")]
     pub title: Option<String>,
@@ -69,58 +68,40 @@ pub struct DrawArgs {
     pub scale: Option<f64>,
 }
 
-/// The colours of a figure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ThemeArg {
-    /// Dark on white.
-    Light,
-    /// Bright on nearly black.
-    Dark,
-}
-
-impl From<ThemeArg> for Theme {
-    fn from(name: ThemeArg) -> Self {
-        match name {
-            ThemeArg::Light => Self::LIGHT,
-            ThemeArg::Dark => Self::DARK,
-        }
-    }
-}
+const THEMES: &[(&str, &str, Theme)] = &[
+    ("light", "Dark on white", Theme::LIGHT),
+    ("dark", "Bright on nearly black", Theme::DARK),
+];
 
 /// How the bins are cut.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum BinningArg {
-    /// Bins of equal width.
-    EqualWidth,
-    /// Bins with equally many rows.
-    EqualMass,
-}
+const BINNINGS: &[(&str, &str, Binning)] = &[
+    ("equal-width", "Bins of equal width", Binning::EqualWidth),
+    (
+        "equal-mass",
+        "Bins with equally many rows",
+        Binning::EqualMass,
+    ),
+];
 
-impl From<BinningArg> for Binning {
-    fn from(name: BinningArg) -> Self {
-        match name {
-            BinningArg::EqualWidth => Self::EqualWidth,
-            BinningArg::EqualMass => Self::EqualMass,
-        }
-    }
-}
-
-/// The form of a reliability diagram.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum FormArg {
-    /// Confidence − accuracy, with a dashed line at 0.
-    Gap,
-    /// Accuracy as bars against the diagonal.
-    Classic,
-}
+/// The forms of a reliability diagram.
+const FORMS: &[(&str, &str, ReliabilityForm)] = &[
+    (
+        "gap",
+        "Confidence − accuracy, with a dashed line at 0",
+        ReliabilityForm::Gap,
+    ),
+    (
+        "classic",
+        "Accuracy as bars against the diagonal",
+        ReliabilityForm::Classic,
+    ),
+];
 
 /// Scores, models and bins.
 #[derive(Debug, Args)]
 pub struct BinnedArgs {
-    /// The test data.
     #[command(flatten)]
     pub data: DataArgs,
-    /// What labels are.
     #[command(flatten)]
     pub labels: LabelArgs,
     /// A fitted model to show beside the scores; may be repeated
@@ -130,34 +111,28 @@ pub struct BinnedArgs {
     #[arg(long, value_name = "N", default_value_t = 15)]
     pub bins: usize,
     /// How the bins are cut
-    #[arg(long, value_name = "HOW", default_value = "equal-width")]
-    pub binning: BinningArg,
+    #[arg(long, value_name = "HOW", value_parser = choice(BINNINGS), default_value = "equal-width")]
+    pub binning: Binning,
     /// Show the probability of this class instead of the predicted one's
     #[arg(long, value_name = "CLASS")]
     pub class: Option<usize>,
 }
 
-/// `plot reliability`.
 #[derive(Debug, Args)]
 pub struct ReliabilityArgs {
-    /// Scores, models and bins.
     #[command(flatten)]
     pub binned: BinnedArgs,
     /// The form of the diagram
-    #[arg(long, value_name = "FORM", default_value = "gap")]
-    pub form: FormArg,
-    /// Where it goes.
+    #[arg(long, value_name = "FORM", value_parser = choice(FORMS), default_value = "gap")]
+    pub form: ReliabilityForm,
     #[command(flatten)]
     pub draw: DrawArgs,
 }
 
-/// `plot weighted`.
 #[derive(Debug, Args)]
 pub struct WeightedArgs {
-    /// Scores, models and bins.
     #[command(flatten)]
     pub binned: BinnedArgs,
-    /// Where it goes.
     #[command(flatten)]
     pub draw: DrawArgs,
 }
@@ -171,35 +146,28 @@ pub struct CountedArgs {
     /// The kind of the scores, if their name in the file does not tell it [default: logits]
     #[arg(long, value_name = "KIND", requires = "data", value_parser = kind_parser())]
     pub kind: Option<ScoreKind>,
-    /// The format and columns of the data.
     #[command(flatten)]
     pub read: ReadArgs,
 }
 
-/// `plot transform`.
 #[derive(Debug, Args)]
 pub struct TransformArgs {
     /// Fitted models of the methods diag and ts, or of a group as FILE#GROUP
     #[arg(required = true, value_name = "MODEL")]
     pub models: Vec<PathBuf>,
-    /// Data shown as counts.
     #[command(flatten)]
     pub counted: CountedArgs,
-    /// Where it goes.
     #[command(flatten)]
     pub draw: DrawArgs,
 }
 
-/// `plot simplex`.
 #[derive(Debug, Args)]
 pub struct SimplexArgs {
     /// A fitted model of three classes, or of a group as FILE#GROUP
     #[arg(value_name = "MODEL")]
     pub model: PathBuf,
-    /// Data shown as counts.
     #[command(flatten)]
     pub counted: CountedArgs,
-    /// Where it goes.
     #[command(flatten)]
     pub draw: DrawArgs,
 }

@@ -1,10 +1,10 @@
 //! How data is read: its format and its columns, where names do not tell.
 
-use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
+use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
+use ordercal::ScoreKind;
 use ordercal_io::{ColumnChoice, Format, ReadOptions, STDIN, STDOUT};
 
 /// Above these options in a help text.
@@ -43,6 +43,61 @@ impl ReadArgs {
     }
 }
 
+/// What every command that reads scores knows about them.
+#[derive(Debug, Clone, Default, PartialEq, Args)]
+pub struct SourceArgs {
+    /// The kind of the scores, if their name in the file does not tell it [default: logits]
+    #[arg(long, value_name = "KIND", value_parser = kind_parser())]
+    pub kind: Option<ScoreKind>,
+    /// The names of the classes in the order of the columns, as in cat,dog, or a file with one name per
+    /// line; for labels that are names [default: the names in the data]
+    #[arg(long, value_name = "NAMES|FILE", value_parser = ClassNames::parse)]
+    pub class_names: Option<ClassNames>,
+    #[command(flatten)]
+    pub read: ReadArgs,
+}
+
+impl SourceArgs {
+    /// The names of the classes, if any were given.
+    pub fn names(&self) -> Option<Vec<String>> {
+        self.class_names.as_ref().map(|names| names.0.clone())
+    }
+
+    /// The options for reading.
+    pub fn options(&self) -> ReadOptions {
+        let options = self.read.options().with_kind(self.kind);
+        options.with_class_names(self.names())
+    }
+}
+
+/// Names of classes, as given on the command line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClassNames(Vec<String>);
+
+impl ClassNames {
+    /// Reads names separated by commas, or a file with one per line.
+    fn parse(text: &str) -> Result<Self, String> {
+        let names: Vec<String> = if Path::new(text).is_file() {
+            let lines = std::fs::read_to_string(text).map_err(|e| format!("{text}: {e}"))?;
+            lines.lines().map(|line| line.trim().to_owned()).collect()
+        } else if text.contains(',') {
+            text.split(',').map(|name| name.trim().to_owned()).collect()
+        } else {
+            return Err("there is no such file, and names are separated by commas".to_owned());
+        };
+        match names.iter().position(String::is_empty) {
+            Some(place) => Err(format!("name {place}, counted from 0, is empty")),
+            None => Ok(Self(names)),
+        }
+    }
+}
+
+/// Parses a kind of scores by its key.
+pub fn kind_parser() -> impl TypedValueParser<Value = ScoreKind> {
+    let kinds = ScoreKind::ALL.map(|kind| PossibleValue::new(kind.key()).help(kind.to_string()));
+    PossibleValuesParser::new(kinds).map(|key| key.parse().expect("the key is listed"))
+}
+
 /// What labels are.
 #[derive(Debug, Clone, Default, Args)]
 pub struct LabelArgs {
@@ -71,16 +126,17 @@ fn delimiter(text: &str) -> Result<u8, String> {
 
 /// A file to read; `-` is standard input.
 pub fn input_path() -> impl TypedValueParser<Value = PathBuf> {
-    OsStringValueParser::new().map(|text| match text.as_os_str() == OsStr::new("-") {
-        true => PathBuf::from(STDIN),
-        false => PathBuf::from(text),
-    })
+    path_or(STDIN)
 }
 
 /// A file to write; `-` is standard output.
 pub fn output_path() -> impl TypedValueParser<Value = PathBuf> {
-    OsStringValueParser::new().map(|text| match text.as_os_str() == OsStr::new("-") {
-        true => PathBuf::from(STDOUT),
+    path_or(STDOUT)
+}
+
+fn path_or(stream: &'static str) -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(move |text| match text == "-" {
+        true => PathBuf::from(stream),
         false => PathBuf::from(text),
     })
 }

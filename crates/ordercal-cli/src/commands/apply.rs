@@ -12,7 +12,6 @@ use crate::models::{AnyModel, Columns, check_kinds, columns_of, match_classes};
 use crate::output::check_distinct;
 use crate::printer::Printer;
 
-/// Runs the command.
 pub fn run(args: &ApplyArgs, printer: Printer) -> Result<Exit> {
     let model = AnyModel::load(&args.model)?;
     let saved = model.pooled();
@@ -25,13 +24,13 @@ pub fn run(args: &ApplyArgs, printer: Printer) -> Result<Exit> {
     )?;
     let printer = printer.beside(&args.output)?;
     let mut reader = input.open(LabelNeed::Ignored)?;
-    let (kind, dtype) = (args.output_kind, OutputType::from(args.dtype));
+    let (kind, dtype) = (args.output_kind, args.dtype);
     match_classes(&mut reader, [(args.model.as_path(), saved)])?;
     printer.warn(input.path(), &check_kinds(&reader, [saved]))?;
     let names = reader.class_names().map(<[String]>::to_vec);
     let mut spec = OutputSpec::new(kind, reader.classes())
         .with_dtype(dtype)
-        .with_format(args.data.read.format)
+        .with_format(args.data.source.read.format)
         .with_class_names(names)
         .with_ids(reader.ids());
     let known = if spec.output_format(&args.output)?.needs_row_count() {

@@ -21,13 +21,12 @@ use bundle::{Bundle, Splits};
 use settings::ComparisonSettings;
 use stored::{ResultStore, StoredResult};
 
-/// Runs the command.
 pub fn run(args: &CompareArgs, common: &Common, printer: Printer) -> Result<Exit> {
     let settings = ComparisonSettings::new(args, common)?;
     for bundle in &settings.bundles {
         bundle.warn(printer)?;
     }
-    let mut store = match &args.out {
+    let mut store = match &args.compared.out {
         Some(folder) => Some(ResultStore::open(folder, args.resume)?),
         None => None,
     };
@@ -44,13 +43,13 @@ pub fn run(args: &CompareArgs, common: &Common, printer: Printer) -> Result<Exit
     }
     bar.finish_and_clear();
     let comparison = Comparison::new(settings.metrics.clone(), datasets)?;
-    if let (Some(folder), Some(store)) = (&args.out, &store) {
+    if let (Some(folder), Some(store)) = (&args.compared.out, &store) {
         let about = settings.about();
         let drawings = figures::drawings(&store.models(), &about, &results)?;
         let before_after = figures::before_after(&comparison, &results)?;
         outputs::write(folder, &about, &comparison, before_after, &drawings)?;
     }
-    show(&comparison, args.out.as_deref(), printer);
+    show(&comparison, args.compared.out.as_deref(), printer);
     Ok(Exit::Done)
 }
 

@@ -7,7 +7,6 @@ use crate::args::Cli;
 use crate::exit::Exit;
 use crate::printer;
 
-/// Prints the script.
 pub fn run(shell: Shell) -> Exit {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "ordercal", &mut script);

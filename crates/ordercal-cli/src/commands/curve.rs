@@ -7,7 +7,7 @@ use ordercal::Unwatched;
 use ordercal::curve::{CurveAxis, CurvePoint, plan};
 use ordercal::metrics::Metric;
 
-use super::compare::bundle::{Bundle, read_options};
+use super::compare::bundle::Bundle;
 use super::compare::settings::{methods_of, metrics_of};
 use crate::args::{Common, CurveArgs};
 use crate::exit::Exit;
@@ -17,6 +17,9 @@ use crate::printer::Printer;
 /// The number of seeds of `calib-size`, and the first of them.
 const SEEDS: u64 = 3;
 const FIRST_SEED: u64 = 1357;
+
+/// The metrics, unless others are asked for.
+pub const METRICS: [Metric; 3] = [Metric::Accuracy, Metric::Nll, Metric::Ece];
 
 /// Each of them is ten fits of each method.
 const MOST_SEEDS: u64 = 10_000;
@@ -31,7 +34,6 @@ pub struct CurveResult {
     pub n_calib: usize,
     /// The number of test rows.
     pub n_test: usize,
-    /// K.
     pub classes: usize,
     /// The metrics, in order.
     pub metrics: Vec<Metric>,
@@ -39,15 +41,10 @@ pub struct CurveResult {
     pub points: Vec<CurvePoint>,
 }
 
-/// Runs the command.
 pub fn run(args: &CurveArgs, common: &Common, printer: Printer) -> Result<Exit> {
     let axis = args.over;
-    let metrics = metrics_of(Some(&args.metrics))?;
-    let keys = args.methods.clone().unwrap_or_else(|| {
-        let defaults = axis.default_methods().iter();
-        defaults.map(|&key| key.to_owned()).collect()
-    });
-    let methods = methods_of(Some(&keys), common)?;
+    let metrics = metrics_of(&args.compared, &METRICS)?;
+    let methods = methods_of(&args.compared, axis.default_methods(), common)?;
     if axis == CurveAxis::OdirLambda && args.seeds.is_some() {
         bail!("--seeds does not apply to odir-lambda: it uses all rows");
     }
@@ -59,10 +56,8 @@ pub fn run(args: &CurveArgs, common: &Common, printer: Printer) -> Result<Exit> 
     let seeds: Vec<u64> = (0..count).map(|i| first.wrapping_add(i)).collect();
     // Planned before the files are read, so that a wrong method is refused at once.
     plan(axis, &methods, 0, &seeds)?;
-    let bundle = Bundle::check_one(
-        &args.bundle,
-        &read_options(args.kind, &args.classes, &args.read),
-    )?;
+    let files = std::slice::from_ref(&args.bundle);
+    let bundle = Bundle::check_all(files, &args.compared.source)?.remove(0);
     bundle.warn(printer)?;
     let fits = plan(axis, &methods, bundle.n_calib, &seeds)?;
     let splits = bundle.read()?;
@@ -89,12 +84,12 @@ pub fn run(args: &CurveArgs, common: &Common, printer: Printer) -> Result<Exit> 
         metrics,
         points,
     };
-    if let Some(folder) = &args.out {
+    if let Some(folder) = &args.compared.out {
         output::write(folder, &result)?;
     }
     printer.json(&output::json(&result));
     printer.result(output::tables(&result));
-    if let Some(folder) = &args.out {
+    if let Some(folder) = &args.compared.out {
         printer.remark(format_args!("data and figure are in {}", folder.display()));
     }
     Ok(Exit::Done)

@@ -9,7 +9,7 @@ use anyhow::Result;
 use ordercal::Method;
 use ordercal::compare::Measures;
 use ordercal::metrics::{BootstrapOptions, Metric, MetricOptions};
-use ordercal::select::Search;
+use ordercal::select::{Search, search};
 use ordercal_io::{DataRef, load, write_atomically};
 use ordercal_report::{Comparison, DataSource, DatasetResult, UNCALIBRATED};
 use serde_json::{Value, json};
@@ -19,7 +19,6 @@ use super::compare::figures::{before_after, drawings};
 use super::compare::fit::{measure, saved};
 use super::compare::outputs::{self, About};
 use super::compare::stored::{StoredResult, model_path};
-use super::fit::fit;
 use crate::args::{Common, DemoArgs};
 use crate::config::with_seed;
 use crate::exit::Exit;
@@ -63,7 +62,6 @@ const SHOWN: [Metric; 5] = [
     Metric::ClasswiseEce,
 ];
 
-/// Runs the command.
 pub fn run(args: &DemoArgs, common: &Common, printer: Printer) -> Result<Exit> {
     match &args.out {
         Some(folder) => {
@@ -75,8 +73,12 @@ pub fn run(args: &DemoArgs, common: &Common, printer: Printer) -> Result<Exit> {
             ));
         }
         None => {
-            let folder = TemporaryFolder::new()?;
-            show(&folder.0, common, printer)?;
+            let folder = std::env::temp_dir().join(format!("ordercal-demo-{}", std::process::id()));
+            fs::create_dir_all(&folder).map_err(|e| at(&folder, e))?;
+            *TEMPORARY.lock().unwrap_or_else(|e| e.into_inner()) = Some(folder.clone());
+            let shown = show(&folder, common, printer);
+            remove_temporary_folder();
+            shown?;
         }
     }
     Ok(Exit::Done)
@@ -84,25 +86,6 @@ pub fn run(args: &DemoArgs, common: &Common, printer: Printer) -> Result<Exit> {
 
 /// The folder to remove if Ctrl-C ends the process.
 static TEMPORARY: Mutex<Option<PathBuf>> = Mutex::new(None);
-
-/// A folder that is removed when it is dropped.
-struct TemporaryFolder(PathBuf);
-
-impl TemporaryFolder {
-    fn new() -> Result<Self> {
-        let name = format!("ordercal-demo-{}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        fs::create_dir_all(&folder).map_err(|e| at(&folder, e))?;
-        *TEMPORARY.lock().unwrap_or_else(|e| e.into_inner()) = Some(folder.clone());
-        Ok(Self(folder))
-    }
-}
-
-impl Drop for TemporaryFolder {
-    fn drop(&mut self) {
-        remove_temporary_folder();
-    }
-}
 
 /// Removes the temporary folder of a running demo.
 pub fn remove_temporary_folder() {
@@ -162,7 +145,9 @@ fn calibrate(
     for key in std::iter::once(UNCALIBRATED).chain(METHODS) {
         let method = with_seed(Method::from_key(key)?, common)?;
         let start = Instant::now();
-        let found = fit(&method, &calib_data, &Search::default(), printer)?;
+        let found = printer.watched(key, |watch| {
+            search(&method, &calib_data, &Search::default(), watch)
+        })?;
         let seconds = start.elapsed().as_secs_f64();
         let measured = measure(&found, &test, &measures)?;
         let evaluation = Evaluation::new(key, test.rows(), &measured);
@@ -235,7 +220,7 @@ fn write_report(
         sources: BUNDLES.iter().map(source).collect::<Result<_>>()?,
         file_names: BUNDLES.iter().map(|b| b.name.to_owned()).collect(),
         class_names: BUNDLES.iter().map(|_| None).collect(),
-        run: run.into_iter().map(|(n, v)| (n.to_owned(), v)).collect(),
+        run: run.map(|(name, value)| (name.to_owned(), value)).into(),
     };
     let (datasets, results): (Vec<_>, Vec<_>) = compared.into_iter().unzip();
     let comparison = Comparison::new(SHOWN.to_vec(), datasets)?;

@@ -5,23 +5,20 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use ordercal::Error::SoftLabels;
-use ordercal::Fingerprint;
 use ordercal::compare::Measures;
-use ordercal::diagnose::RowChecks;
 use ordercal::metrics::{BootstrapOptions, Metric, MetricOptions, MetricState};
 use ordercal::words::count;
-use ordercal_io::{LabelNeed, LoadedData, write_atomically};
+use ordercal_io::{LoadedData, write_atomically};
 use serde_json::json;
 
 use crate::args::{Common, EvaluateArgs};
 use crate::exit::Exit;
 use crate::fail_if::{FailIf, metric};
-use crate::input::{DataInput, at, ignored};
+use crate::input::{DataInput, at};
 use crate::measure::{
-    Evaluation, MOST_GROUPS, Part, evaluate_in_memory, evaluate_parts, group_table, state_of,
-    tables,
+    Evaluation, Part, evaluate_in_memory, evaluate_parts, group_table, state_of, tables,
 };
-use crate::models::{Applied, Columns, check_kinds, columns_of, load_models, match_classes};
+use crate::models::{Applied, Columns, columns_of, load_models, open_labelled};
 use crate::output::check_distinct;
 use crate::printer::{self, Printer};
 use crate::stream::{evaluate_stream, is_large};
@@ -33,7 +30,6 @@ const GROUP_METRICS: [Metric; 3] = [Metric::Accuracy, Metric::Nll, Metric::Ece];
 /// Thresholds, each with the text it was parsed from.
 type Limits = Vec<(String, FailIf)>;
 
-/// Runs the command.
 pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exit> {
     let (mut shown, limits, mut measures) = settings(args, common)?;
     let printer = match &args.state_out {
@@ -41,7 +37,7 @@ pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exi
         None => printer,
     };
     let saved = load_models(&args.model)?;
-    let lists = saved.iter().map(|(_, saved)| saved.by());
+    let lists = saved.iter().map(|saved| saved.model.by());
     let columns = columns_of(lists.chain([&args.by[..]]));
     let input = DataInput::resolve(&args.data, "test")?
         .with_labels(&args.labels)
@@ -52,17 +48,10 @@ pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exi
         check_distinct(path, input.paths().into_iter().chain(models))?;
     }
     let models = saved.iter();
-    let models = models.map(|(name, saved)| (name.clone(), saved.applied()));
+    let models = models.map(|saved| (saved.name.clone(), saved.model.applied()));
     let models: Vec<(String, Applied<'_>)> = models.collect();
-    let pooled = || saved.iter().map(|(_, saved)| saved.pooled());
-    let mut reader = input.open(LabelNeed::Required)?;
+    let (mut reader, mut checks, others) = open_labelled(&input, &saved)?;
     let classes = reader.classes();
-    let paths = args.model.iter().map(PathBuf::as_path);
-    match_classes(&mut reader, paths.zip(pooled()))?;
-    let fitted_on: Vec<Fingerprint> = pooled().filter_map(|saved| saved.data).collect();
-    let mut checks = RowChecks::new(classes).of_models_fitted_on(fitted_on);
-    let mut others = check_kinds(&reader, pooled());
-    others.extend(ignored(reader.ignored()));
     if args.metrics.is_none() {
         shown.retain(|metric| metric.check_classes(classes).is_ok());
         let wanted = |metric: &Metric| limits.iter().any(|(_, limit)| limit.metric == *metric);
@@ -185,10 +174,7 @@ pub fn run(args: &EvaluateArgs, common: &Common, printer: Printer) -> Result<Exi
         for place in 0..evaluations.len() {
             printer.result(group_table(&groups, place, metrics));
         }
-        if groups.len() > MOST_GROUPS {
-            let more = groups.len() - MOST_GROUPS;
-            printer.remark(format_args!("and {more} more groups; --json lists all"));
-        }
+        printer.left_out(groups.len());
     }
     if evaluations.iter().any(|e| !e.bounds.is_empty()) {
         printer.remark("(too large for memory: ≈ marks estimates, ± a guaranteed bound)");

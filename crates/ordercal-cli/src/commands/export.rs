@@ -2,7 +2,7 @@
 
 use anyhow::{Result, anyhow};
 use ordercal_io::write_atomically;
-use ordercal_onnx::onnx_bytes_reading;
+use ordercal_onnx::onnx_bytes;
 use serde_json::json;
 
 use crate::args::ExportArgs;
@@ -11,7 +11,6 @@ use crate::models::load_model;
 use crate::output::{check_distinct, check_ending};
 use crate::printer::Printer;
 
-/// Runs the command.
 pub fn run(args: &ExportArgs, printer: Printer) -> Result<Exit> {
     check_ending(&args.output, "a graph", ".onnx")?;
     check_distinct(&args.output, [args.model.as_path()])?;
@@ -19,7 +18,7 @@ pub fn run(args: &ExportArgs, printer: Printer) -> Result<Exit> {
     let saved = load_model(&args.model)?;
     let kind = args.kind;
     let input_type = args.input_type.parse().map_err(|e: String| anyhow!(e))?;
-    let bytes = onnx_bytes_reading(&saved.model, kind, input_type)
+    let bytes = onnx_bytes(&saved.model, kind, input_type)
         .map_err(|error| anyhow!("{}: {error}", args.output.display()))?;
     write_atomically(&args.output, &bytes)?;
     printer.json(&json!({
@@ -29,8 +28,7 @@ pub fn run(args: &ExportArgs, printer: Printer) -> Result<Exit> {
         "output": args.output.to_string_lossy(),
     }));
     printer.remark(format_args!(
-        "{} for {} classes, checked against the model, written to {}: scores ({kind}) in, \
-         probabilities and logits out",
+        "{} for {} classes, written to {}: scores ({kind}) in, probabilities and logits out",
         saved.method.key(),
         saved.model.classes(),
         args.output.display()

@@ -1,15 +1,14 @@
 //! `ordercal fit`: fits a model.
 
-use std::ops::ControlFlow;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
+use ordercal::Method;
 use ordercal::compare::Measures;
 use ordercal::diagnose::{RowChecks, check_report};
 use ordercal::metrics::MetricOptions;
-use ordercal::select::{Effort, Found, Ranked, Search, search};
+use ordercal::select::{Effort, Ranked, search};
 use ordercal::words::count;
-use ordercal::{Dataset, Method, Progress};
 use serde_json::{Map, Value, json};
 
 use crate::args::{Common, FitArgs};
@@ -27,7 +26,6 @@ use ordercal_report::UNCALIBRATED;
 /// Before a fit of so many seconds, people are told how long it will take.
 const WORTH_A_WORD: f64 = 5.0;
 
-/// Runs the command.
 pub fn run(args: &FitArgs, common: &Common, printer: Printer) -> Result<Exit> {
     let method = config::method(args, common)?;
     let how = config::search(args, common);
@@ -73,7 +71,8 @@ pub fn run(args: &FitArgs, common: &Common, printer: Printer) -> Result<Exit> {
         ));
     }
     let start = Instant::now();
-    let found = fit(&method, &data, &how, printer).map_err(|e| at(input.path(), e))?;
+    let found = printer.watched(method.key(), |watch| search(&method, &data, &how, watch));
+    let found = found.map_err(|e| at(input.path(), e))?;
     let seconds = start.elapsed().as_secs_f64();
     let (ranking, saved) = (found.ranking, SavedModel::new(found.method, found.fitted));
     let saved = saved
@@ -121,20 +120,21 @@ pub fn run(args: &FitArgs, common: &Common, printer: Printer) -> Result<Exit> {
             candidates(&method, &ranking, &best.method)
         ));
     }
-    let models = [(saved.method.key().to_owned(), Applied::One(&saved.model))];
-    let measures = Measures {
-        metrics: Vec::new(),
-        options: MetricOptions::default(),
-        bootstrap: None,
-        intervals: true,
-        keep_resamples: false,
-    };
-    let evaluations = evaluate_in_memory(&data, Columns::default(), &models, &measures)?;
-    let [before, after] = &evaluations[..] else {
-        unreachable!("the scores and one model were evaluated");
-    };
-    let sentence = verdict::compared(before.gap, after.gap, None, after.changed, after.rows);
-    printer.remark(format_args!("on these rows, {sentence}"));
+    // Nobody would see it otherwise.
+    if printer.remarks() {
+        let models = [(saved.method.key().to_owned(), Applied::One(&saved.model))];
+        let measures = Measures {
+            metrics: Vec::new(),
+            options: MetricOptions::default(),
+            bootstrap: None,
+            intervals: true,
+            keep_resamples: false,
+        };
+        let evaluations = evaluate_in_memory(&data, Columns::default(), &models, &measures)?;
+        let (before, after) = (&evaluations[0], &evaluations[1]);
+        let sentence = verdict::compared(before.gap, after.gap, None, after.changed, after.rows);
+        printer.remark(format_args!("on these rows, {sentence}"));
+    }
     printer.remark("(for an unbiased number, evaluate on rows that were not used for the fit)");
     printer.remark(format_args!("model written to {}", args.output.display()));
     Ok(Exit::Done)
@@ -171,23 +171,4 @@ fn candidates(given: &Method, ranking: &[Ranked], best: &Method) -> String {
         ));
     }
     text
-}
-
-/// Fits behind a progress bar.
-pub fn fit(
-    method: &Method,
-    data: &Dataset<'_>,
-    how: &Search,
-    printer: Printer,
-) -> ordercal::Result<Found> {
-    let bar = printer.progress(0, method.key());
-    let watch = |progress: &Progress| {
-        bar.set_length(progress.of as u64);
-        bar.set_position(progress.iteration as u64);
-        bar.set_message(format!("loss {:.4}", progress.loss));
-        ControlFlow::Continue(())
-    };
-    let found = search(method, data, how, &watch);
-    bar.finish_and_clear();
-    found
 }

@@ -1,23 +1,20 @@
 //! `ordercal fit --by`: fits a model for all rows, and one for each group.
 
-use std::ops::ControlFlow;
 use std::time::Instant;
 
 use anyhow::Result;
+use ordercal::Method;
 use ordercal::diagnose::RowChecks;
-use ordercal::grouped::{FittedGroups, GroupFit, GroupReport, RowGroups};
+use ordercal::grouped::{GroupFit, GroupReport, RowGroups};
 use ordercal::words::count;
-use ordercal::{Dataset, Method, Progress};
 use ordercal_io::SavedGroups;
 use serde_json::json;
 
 use crate::args::{Common, FitArgs};
 use crate::exit::Exit;
 use crate::input::{DataInput, at, ignored};
-use crate::measure::MOST_GROUPS;
-use crate::printer::{self, Printer};
+use crate::printer::{self, MOST_GROUPS, Printer};
 
-/// Runs the command.
 pub fn run(
     args: &FitArgs,
     common: &Common,
@@ -40,7 +37,8 @@ pub fn run(
         loaded.ids().iter().map(|ids| ids.text(row)).collect()
     });
     let start = Instant::now();
-    let fitted = fit(&how, &data, &groups, printer).map_err(|e| at(input.path(), e))?;
+    let fitted = printer.watched("groups", |watch| how.fit(&data, &groups, watch));
+    let fitted = fitted.map_err(|e| at(input.path(), e))?;
     let seconds = start.elapsed().as_secs_f64();
     let saved = SavedGroups::new(args.by.clone(), &how, fitted, |pooled| {
         pooled
@@ -117,27 +115,6 @@ pub fn explain(saved: &SavedGroups, printer: Printer) {
         "after",
     ];
     let lines = report.groups.iter().take(MOST_GROUPS).map(line).collect();
-    printer.result(printer::table(header.map(str::to_owned).to_vec(), lines));
-    if report.groups.len() > MOST_GROUPS {
-        let more = report.groups.len() - MOST_GROUPS;
-        printer.remark(format_args!("and {more} more groups; --json lists all"));
-    }
-}
-
-/// Fits behind a progress bar.
-fn fit(
-    how: &GroupFit,
-    data: &Dataset<'_>,
-    groups: &RowGroups,
-    printer: Printer,
-) -> ordercal::Result<FittedGroups> {
-    let bar = printer.progress(0, "groups");
-    let watch = |progress: &Progress| {
-        bar.set_length(progress.of as u64);
-        bar.set_position(progress.iteration as u64);
-        ControlFlow::Continue(())
-    };
-    let found = how.fit(data, groups, &watch);
-    bar.finish_and_clear();
-    found
+    printer.result(printer::table(header, lines));
+    printer.left_out(report.groups.len());
 }

@@ -15,16 +15,11 @@ use crate::input::{at, ignored};
 use crate::printer::Printer;
 use ordercal_io::{SavedGroups, SavedModel};
 
-/// Runs the command.
 pub fn run(args: &InspectArgs, printer: Printer) -> Result<Exit> {
     let data = DataRef::parse(&args.target);
     let path = data.path();
-    let options = args
-        .read
-        .options()
-        .with_kind(args.kind)
-        .with_class_names(args.classes.names());
-    let format = match args.read.format {
+    let options = args.source.options();
+    let format = match args.source.read.format {
         Some(format) if !Format::is_told_by(path) => format,
         _ => Format::of(path)?,
     };

@@ -1,6 +1,6 @@
 //! `ordercal merge`: the metrics of several shards together.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use ordercal::metrics::{Metric, MetricState};
@@ -13,27 +13,14 @@ use crate::exit::Exit;
 use crate::input::at;
 use crate::printer::{self, Printer};
 
-/// Runs the command.
 pub fn run(args: &MergeArgs, printer: Printer) -> Result<Exit> {
-    let states = args.states.iter();
-    let states = states.map(|path| Ok((path.as_path(), read(path)?)));
-    let states: Vec<(&Path, MetricState)> = states.collect::<Result<_>>()?;
+    let states = read_states(&args.states, "shard", "")?;
     let Some(((first, state), others)) = states.split_first() else {
         bail!("no states were given");
     };
     let mut merged = state.clone();
     merged.mark_shard();
-    for (place, (path, state)) in others.iter().enumerate() {
-        // Equal sums to the last bit, bin by bin, are the same rows.
-        if let Some((same, _)) = states[..=place].iter().find(|(_, other)| other == state) {
-            return Err(at(
-                path,
-                format_args!(
-                    "this is the state of the same rows as {}; give each shard once",
-                    same.display()
-                ),
-            ));
-        }
+    for (path, state) in others {
         let refused = |e| {
             at(
                 path,
@@ -83,7 +70,7 @@ pub fn run(args: &MergeArgs, printer: Printer) -> Result<Exit> {
         };
         vec![metric.to_string(), format!("{:.4}", estimate.value), bound]
     });
-    let header = ["", "merged", "within"].map(str::to_owned).to_vec();
+    let header = ["", "merged", "within"];
     printer.result(printer::table(header, lines.collect()));
     for metric in missing {
         printer.remark(format_args!(
@@ -93,8 +80,26 @@ pub fn run(args: &MergeArgs, printer: Printer) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Reads a state.
-pub fn read(path: &Path) -> Result<MetricState> {
-    let bytes = std::fs::read(path).map_err(|e| at(path, e))?;
-    MetricState::from_bytes(&bytes).map_err(|e| at(path, e))
+/// Reads states, each of a `part`; the state of the same rows as another is refused. A `hint` follows the error of a file
+/// that is no state.
+pub fn read_states<'a>(
+    paths: &'a [PathBuf],
+    part: &str,
+    hint: &str,
+) -> Result<Vec<(&'a Path, MetricState)>> {
+    let mut states: Vec<(&Path, MetricState)> = Vec::new();
+    for path in paths {
+        let bytes = std::fs::read(path).map_err(|e| at(path, format_args!("{e}{hint}")))?;
+        let state = MetricState::from_bytes(&bytes);
+        let state = state.map_err(|e| at(path, format_args!("{e}{hint}")))?;
+        // Equal sums to the last bit, bin by bin, are the same rows.
+        if let Some((same, _)) = states.iter().find(|(_, other)| *other == state) {
+            let same = same.display();
+            let problem =
+                format!("this is the state of the same rows as {same}; give each {part} once");
+            return Err(at(path, problem));
+        }
+        states.push((path, state));
+    }
+    Ok(states)
 }

@@ -8,7 +8,6 @@ use crate::exit::Exit;
 use crate::fail_if::metric;
 use crate::printer::Printer;
 
-/// Runs the command.
 pub fn run(keys: &[String], printer: Printer) -> Result<Exit> {
     let shown = if keys.is_empty() {
         Metric::ALL.to_vec()

@@ -4,25 +4,23 @@ mod prometheus;
 mod windows;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use anyhow::{Result, anyhow, bail};
 use ordercal::metrics::{BootstrapOptions, Metric, MetricState, Target};
 use ordercal::monitor::{Alarm, Monitor, Verdict};
 use ordercal_io::write_atomically;
-use ordercal_report::{LineFigure, LinePanel, LinePoint, LineSeries, Theme, to_png};
+use ordercal_report::{LineFigure, LinePanel, LinePoint, LineSeries, Theme};
 use serde_json::{Value, json};
 
 use crate::args::MonitorArgs;
 use crate::exit::Exit;
-use crate::output::check_distinct;
+use crate::output::{check_distinct, is_png, write_figure};
 use crate::printer::{self, Printer};
 use windows::Windows;
 
 /// The metrics of a window.
 const METRICS: [Metric; 3] = [Metric::Accuracy, Metric::Nll, Metric::Ece];
 
-/// Runs the command.
 pub fn run(args: &MonitorArgs, printer: Printer) -> Result<Exit> {
     for output in [&args.output, &args.prometheus].into_iter().flatten() {
         let others = args
@@ -52,10 +50,7 @@ pub fn run(args: &MonitorArgs, printer: Printer) -> Result<Exit> {
     let alarms = watched.iter().any(|segment| segment.alarm.is_some());
     if let Some(path) = &args.output {
         let svg = figure(&watched, names, args).draw(Theme::LIGHT)?;
-        match is_png(path)? {
-            true => write_atomically(path, &to_png(&svg, 2.0)?)?,
-            false => write_atomically(path, svg.as_str().as_bytes())?,
-        }
+        write_figure(path, &svg, None)?;
     }
     if let Some(path) = &args.prometheus {
         write_atomically(path, prometheus::text(&watched).as_bytes())?;
@@ -73,18 +68,6 @@ pub fn run(args: &MonitorArgs, printer: Printer) -> Result<Exit> {
     } else {
         Exit::Done
     })
-}
-
-/// Whether a figure is written as pixels.
-fn is_png(path: &Path) -> Result<bool> {
-    match path.extension().and_then(|ending| ending.to_str()) {
-        Some("png") => Ok(true),
-        Some("svg") => Ok(false),
-        _ => bail!(
-            "{}: a figure is written as .svg or .png: use one of these endings",
-            path.display()
-        ),
-    }
 }
 
 /// A segment after all windows.
@@ -171,9 +154,8 @@ impl Segment {
     }
 
     fn print(&self, printer: Printer, alpha: f64) {
-        let mut header: Vec<String> = [self.name.as_str(), "rows"].map(str::to_owned).to_vec();
-        header.extend(METRICS.iter().map(ToString::to_string));
-        header.push("p-value".to_owned());
+        let [accuracy, nll, ece] = METRICS.map(Metric::key);
+        let header = [&self.name, "rows", accuracy, nll, ece, "p-value"];
         let lines = self.windows.iter().enumerate().map(|(place, window)| {
             let mut line = vec![window.name.clone(), window.rows.to_string()];
             line.extend(
@@ -260,7 +242,6 @@ fn figure(segments: &[Segment], names: &[String], args: &MonitorArgs) -> LineFig
         title: "Calibration over time".to_owned(),
         x_name: args.by.clone().unwrap_or_else(|| "window".to_owned()),
         logarithmic: false,
-        logarithmic_y: false,
         x_ticks: names
             .iter()
             .enumerate()

@@ -3,28 +3,59 @@
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::files::{BUNDLE, npy_labels, npy_raw};
 use crate::harness::Folder;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_ordercal");
 
 /// A fit that would take many minutes.
 const SLOW: &str = "hidden = [400, 400, 400]\n\
                     optimizer = { kind = \"adam\", epochs = 100000 }\n";
 
-/// Sends Ctrl-C and waits for the end, which must come at once.
-fn interrupt(child: Child) {
-    signal(child, "-INT", 130);
+/// Starts a program whose signals have their default effects.
+///
+/// In the background or under `nohup`, this process ignores some of them, and its children inherit that. They do not
+/// inherit a handler.
+fn start(program: &mut Command) -> Child {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = mask.map_or(0, |mask| u64::from_str_radix(mask.trim(), 16).unwrap());
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        if ignored >> (signal - 1) & 1 == 1 {
+            signal_hook::flag::register(signal, Arc::default()).unwrap();
+        }
+    }
+    let program = program.stdout(Stdio::null()).stderr(Stdio::null());
+    program.spawn().unwrap()
+}
+
+/// A fit that is still running after a moment.
+fn start_fit(program: &mut Command, place: &Folder) -> Child {
+    let arguments = "fit b.npz#calib --method op --config slow.toml -o m.safetensors";
+    place.write("b.npz", BUNDLE).write("slow.toml", SLOW);
+    let fit = program.args(arguments.split(' '));
+    let child = start(fit.current_dir(place.path("")));
+    // Long enough to be in the middle of the fit.
+    std::thread::sleep(Duration::from_millis(1500));
+    child
+}
+
+/// Sends a signal with the shell's own `kill`; not every machine has the program.
+fn send(child: &mut Child, name: &str) {
+    assert!(child.try_wait().unwrap().is_none(), "it ended too early");
+    let kill = format!("kill {name} {}", child.id());
+    let sent = Command::new("sh").args(["-c", &kill]).status().unwrap();
+    assert!(sent.success());
 }
 
 /// Sends a signal and waits for the end, which must come at once with this exit code.
-fn signal(mut child: Child, name: &str, code: i32) {
-    assert!(child.try_wait().unwrap().is_none(), "it ended too early");
-    let sent = Command::new("kill")
-        .args([name, &child.id().to_string()])
-        .status()
-        .unwrap();
-    assert!(sent.success());
+fn end(mut child: Child, name: &str, code: i32) {
+    send(&mut child, name);
     let limit = Instant::now() + Duration::from_secs(60);
     let status = loop {
         if let Some(status) = child.try_wait().unwrap() {
@@ -32,7 +63,7 @@ fn signal(mut child: Child, name: &str, code: i32) {
         }
         if Instant::now() > limit {
             child.kill().unwrap();
-            panic!("still running a minute after Ctrl-C");
+            panic!("still running a minute after {name}");
         }
         std::thread::sleep(Duration::from_millis(20));
     };
@@ -41,34 +72,41 @@ fn signal(mut child: Child, name: &str, code: i32) {
 
 #[test]
 fn signals_during_a_fit_leave_nothing() {
-    let place = Folder::new();
-    place.write("b.npz", BUNDLE).write("slow.toml", SLOW);
-    let before = place.names();
     for (name, code) in [("-INT", 130), ("-TERM", 143), ("-HUP", 129)] {
-        let child = place.start("fit b.npz#calib --method op --config slow.toml -o m.safetensors");
-        // Long enough to be in the middle of the fit.
-        std::thread::sleep(Duration::from_millis(1500));
-        signal(child, name, code);
-        assert_eq!(place.names(), before);
+        let place = Folder::new();
+        end(start_fit(&mut Command::new(PROGRAM), &place), name, code);
+        assert_eq!(place.names(), ["b.npz", "slow.toml"]);
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
+    let place = Folder::new();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "trap '' INT HUP; exec \"$0\" \"$@\"", PROGRAM]);
+    let mut child = start_fit(&mut shell, &place);
+    for name in ["-INT", "-HUP"] {
+        send(&mut child, name);
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    end(child, "-TERM", 143);
 }
 
 #[test]
 fn ctrl_c_during_the_demo_removes_its_temporary_folder() {
     let place = Folder::new();
-    let child = Command::new(env!("CARGO_BIN_EXE_ordercal"))
-        .arg("demo")
-        .env("TMPDIR", place.path(""))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let child = start(
+        Command::new(PROGRAM)
+            .arg("demo")
+            .env("TMPDIR", place.path("")),
+    );
     let limit = Instant::now() + Duration::from_secs(60);
     while place.names().is_empty() && Instant::now() < limit {
         std::thread::sleep(Duration::from_millis(5));
     }
     assert!(!place.names().is_empty(), "there is no temporary folder");
-    interrupt(child);
+    end(child, "-INT", 130);
     assert!(place.names().is_empty(), "{:?}", place.names());
 }
 

@@ -133,9 +133,9 @@ fn read_columns(ending: &str, bytes: &[u8]) {
     let path = file(ending, bytes);
     let data = DataRef::new(&path);
     let columns = ColumnChoice::default()
-        .with_ids(["day"])
+        .with_ids(["day"].map(String::from))
         .with_groups("patient".to_owned());
-    let soft = columns.clone().with_soft_labels(["q_*"]);
+    let soft = columns.clone().with_soft_labels(["q_*"].map(String::from));
     for columns in [soft, columns] {
         let options = ReadOptions::default()
             .with_columns(columns)

@@ -160,11 +160,11 @@ impl Machine {
         self.run_all().map_err(|error| match error {
             // From protocol 2 on a pickle starts with a mark. Without one, a file that fails was probably no pickle.
             Error::Malformed { path, .. } | Error::Truncated { path, .. } if !marked => {
-                Error::WrongMagic {
-                    path,
-                    format: Format::Pickle,
-                    found: self.bytes[..self.bytes.len().min(8)].to_vec(),
-                }
+                Error::wrong_magic(
+                    &path,
+                    Format::Pickle,
+                    self.bytes[..self.bytes.len().min(8)].to_vec(),
+                )
             }
             error => error,
         })
@@ -276,14 +276,11 @@ impl Machine {
                 i64::from(i32::from_le_bytes(raw))
             }
             // Protocol 0 has no other way to say true and false.
-            b'I' if self.bytes[self.at..].starts_with(b"01\n") => {
-                self.at += 3;
-                self.push(Node::Bool(true));
-                return Ok(());
-            }
-            b'I' if self.bytes[self.at..].starts_with(b"00\n") => {
-                self.at += 3;
-                self.push(Node::Bool(false));
+            b'I' if [&b"00\n"[..], b"01\n"]
+                .contains(&self.bytes[self.at..].get(..3).unwrap_or(&[])) =>
+            {
+                let value = self.take(3)?[1] == b'1';
+                self.push(Node::Bool(value));
                 return Ok(());
             }
             b'I' | b'L' => {
@@ -333,14 +330,8 @@ impl Machine {
 
     fn container(&mut self, code: u8) -> Result<()> {
         match code {
-            b't' => {
-                let items = self.pop_mark()?;
-                self.push(Node::Tuple(items));
-            }
-            b'l' => {
-                let items = self.pop_mark()?;
-                self.push(Node::List(items));
-            }
+            b't' => self.pop_mark().map(|items| self.push(Node::Tuple(items)))?,
+            b'l' => self.pop_mark().map(|items| self.push(Node::List(items)))?,
             b'd' => {
                 let items = self.pop_mark()?;
                 self.push(Node::Dict(Vec::new()));
@@ -470,13 +461,13 @@ impl Machine {
     fn take(&mut self, count: usize) -> Result<&[u8]> {
         let available = self.bytes.len() - self.at;
         if count > available {
-            return Err(Error::Truncated {
-                path: self.path.clone(),
-                what: "the pickle".into(),
-                offset: self.at as u64,
-                needed: count as u128,
-                available: available as u64,
-            });
+            return Err(Error::truncated(
+                &self.path,
+                "the pickle",
+                self.at as u64,
+                count as u128,
+                available as u64,
+            ));
         }
         let start = self.at;
         self.at += count;

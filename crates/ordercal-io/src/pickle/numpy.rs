@@ -234,11 +234,13 @@ fn scalar(machine: &Machine, kind: Id, data: Id) -> Result<Node> {
 
 /// Decodes an array.
 pub(super) fn build(machine: &Machine, array: &ArrayNode, name: &str) -> Result<AnyArray> {
-    let no_data = || Error::WrongDtype {
-        path: machine.path().to_path_buf(),
-        array: name.to_owned(),
-        found: "an array without data".into(),
-        expected: "data was expected",
+    let no_data = || {
+        Error::wrong_type(
+            machine.path(),
+            name,
+            "an array without data",
+            "data was expected",
+        )
     };
     let (kind, data) = array.content.as_ref().ok_or_else(no_data)?;
     let (Ok(dtype), Some(data)) = (kind.dtype(), machine.data(*data)) else {

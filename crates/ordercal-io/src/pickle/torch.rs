@@ -146,13 +146,13 @@ pub(super) fn build(
     let storage = storages.get(&tensor.key).copied();
     let storage = storage.filter(|storage| storage.length >= needed);
     let Some(storage) = storage else {
-        return Err(Error::Truncated {
-            path: path.to_path_buf(),
-            what: format!("`{name}`"),
-            offset: 0,
-            needed: u128::from(needed),
-            available: storages.get(&tensor.key).map_or(0, |s| s.length),
-        });
+        return Err(Error::truncated(
+            path,
+            format!("`{name}`"),
+            0,
+            u128::from(needed),
+            storages.get(&tensor.key).map_or(0, |s| s.length),
+        ));
     };
     let raw = storage.read(path, (tensor.offset * size) as u64, (count * size) as u64)?;
     let stored = Values::decode(&raw, tensor.dtype, false);

@@ -5,7 +5,7 @@ use super::*;
 fn missing_file() {
     let error = load(&DataRef::new("no/such/file.npy"), None).unwrap_err();
     assert!(matches!(error, Error::NotFound { .. }));
-    check_message(&error);
+    check_message(&error, "no/such/file.npy".as_ref());
 }
 
 #[test]
@@ -16,7 +16,7 @@ fn folder_with_a_files_name() {
         std::fs::create_dir(&path).unwrap();
         let error = load(&DataRef::new(&path), None).unwrap_err();
         assert!(matches!(error, Error::IsDirectory { .. }), "{error:?}");
-        check_message(&error);
+        check_message(&error, &path);
     }
 }
 
@@ -43,7 +43,7 @@ fn unreadable_file() {
         Error::Io { action: "read", .. } => assert!(!permitted),
         other => assert!(permitted, "{other:?}"),
     }
-    check_message(&error);
+    check_message(&error, &path);
 }
 
 #[test]

@@ -175,8 +175,10 @@ refuses!(
 fn csv_without_labels_where_they_are_needed() {
     let required = ReadOptions::default().with_labels(LabelNeed::Required);
     let error = refused_with("a.csv", csv("label", "lable"), required);
-    assert!(matches!(error, Error::NoLabels { .. }), "{error:?}");
-    assert!(error.to_string().contains("rename `lable`?"), "{error}");
+    assert!(
+        matches!(&error, Error::NoLabels { expected, .. } if expected.contains("rename `lable`?")),
+        "{error:?}"
+    );
 }
 
 #[test]

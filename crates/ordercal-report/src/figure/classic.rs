@@ -1,10 +1,10 @@
 //! The classic reliability diagram: accuracy as bars against the diagonal.
 
 use super::reliability::ReliabilitySeries;
-use super::{NOISE, rows};
+use super::{NOISE, describe, rows};
 use crate::chart::Frame;
 use crate::scale::Scale;
-use crate::svg::{Anchor, Canvas, SMALL, Svg, TEXT, line, rect, text_width};
+use crate::svg::{Canvas, SMALL, START, Svg, TEXT, line, rect, text_width};
 use crate::theme::Theme;
 
 /// The side of a panel, the margin on its left, and the height of the counts below.
@@ -27,7 +27,7 @@ pub(super) fn draw(title: &str, series: &[ReliabilitySeries], theme: Theme) -> S
     let lines = legend.last().map_or(0.0, |entry| entry.y) + LINE;
     let height = TOP + CELL.1 * down as f64 + lines + 6.0;
     let mut canvas = Canvas::new(theme, width, height, title);
-    canvas.strong((16.0, 22.0), Anchor::Start, title);
+    canvas.strong((16.0, 22.0), title);
     for (place, one) in series.iter().enumerate() {
         let column = (place % ACROSS) as f64;
         let row = (place / ACROSS) as f64;
@@ -40,7 +40,7 @@ pub(super) fn draw(title: &str, series: &[ReliabilitySeries], theme: Theme) -> S
             canvas.add(square.attr("fill-opacity", opacity));
         }
         let at = (entry.x + entry.indent(), y);
-        canvas.text(at, Anchor::Start, theme.ink, SMALL, entry.words);
+        canvas.text(at, START, theme.ink, SMALL, entry.words);
     }
     canvas.finish()
 }
@@ -96,16 +96,11 @@ fn panel(canvas: &mut Canvas, (left, top): (f64, f64), series: &ReliabilitySerie
         x: Scale::linear(0.0, 1.0),
         y: Scale::linear(0.0, 1.0),
     };
-    canvas.strong((frame.left, top + 20.0), Anchor::Start, &series.name);
+    canvas.strong((frame.left, top + 20.0), &series.name);
     let total: u64 = series.diagram.bins.iter().map(|bin| bin.count).sum();
     let about = format!("ECE {:.4}, {}", series.diagram.error(), rows(total));
-    canvas.text(
-        (frame.left, top + 38.0),
-        Anchor::Start,
-        theme.muted,
-        TEXT,
-        &about,
-    );
+    let at = (frame.left, top + 38.0);
+    canvas.text(at, START, theme.muted, TEXT, &about);
     frame.draw(canvas, 5);
     frame.name_y(canvas, "accuracy");
     // Whatever is drawn in a bin, its whole height answers to the pointer: small bars are hard to hit.
@@ -117,14 +112,7 @@ fn panel(canvas: &mut Canvas, (left, top): (f64, f64), series: &ReliabilitySerie
             frame.across(bin.upper) - 0.75,
         );
         let size = |low: f64, high: f64| ((to - from).max(0.5), frame.up(low) - frame.up(high));
-        let tip = format!(
-            "{}: confidence {:.3} on average, accuracy {:.3} (95% interval {:.3} to {:.3})",
-            rows(bin.count),
-            filled.confidence,
-            filled.accuracy,
-            filled.interval.0,
-            filled.interval.1
-        );
+        let tip = format!("{}: {}", rows(bin.count), describe(&filled));
         let bar = rect(
             (from, frame.up(filled.accuracy)),
             size(0.0, filled.accuracy),
@@ -136,9 +124,8 @@ fn panel(canvas: &mut Canvas, (left, top): (f64, f64), series: &ReliabilitySerie
             .attr("fill", theme.series[2])
             .attr("fill-opacity", "0.7");
         canvas.add(gap);
-        if let Some((low, high)) = bin.filled.map(|filled| filled.consistency) {
-            canvas.noise((from, frame.up(high)), size(low, high));
-        }
+        let (low, high) = filled.consistency;
+        canvas.noise((from, frame.up(high)), size(low, high));
         let middle = (from + to) / 2.0;
         let whisker = line(
             (middle, frame.up(filled.interval.0)),
@@ -159,23 +146,15 @@ fn panel(canvas: &mut Canvas, (left, top): (f64, f64), series: &ReliabilitySerie
 
 fn counts(canvas: &mut Canvas, above: &Frame, series: &ReliabilitySeries) {
     let bins = &series.diagram.bins;
-    let largest = bins.iter().map(|bin| bin.count).max().unwrap_or(0);
-    let frame = Frame {
-        top: above.bottom() + 14.0,
-        height: COUNTS,
-        y: Scale::counts(largest as f64),
-        ..*above
-    };
-    frame.draw(canvas, 3);
-    frame.name_y(canvas, "rows");
+    let counts = bins.iter().map(|bin| bin.count);
+    let frame = above.counts_below(canvas, (14.0, COUNTS), counts, (3, "rows"));
     for bin in bins.iter().filter(|bin| bin.count > 0) {
         let (from, to) = (
             frame.across(bin.lower) + 0.75,
             frame.across(bin.upper) - 0.75,
         );
-        let y = frame.up(bin.count as f64);
-        let bar = rect((from, y), ((to - from).max(0.5), frame.bottom() - y))
-            .attr("fill", canvas.theme.series[0]);
+        let bar = frame.bar(from, to - from, bin.count);
+        let bar = bar.attr("fill", canvas.theme.series[0]);
         canvas.add_with_tooltip(bar, &rows(bin.count));
     }
     frame.number_x(canvas, &frame.x.ticks(5));

@@ -2,8 +2,7 @@
 
 use super::rows;
 use crate::chart::Frame;
-use crate::scale::Scale;
-use crate::svg::{Canvas, rect};
+use crate::svg::Canvas;
 
 /// Counts in bins of equal width.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,15 +46,8 @@ impl ScoreHistogram {
         height: f64,
         what: &str,
     ) -> Frame {
-        let largest = self.counts.iter().copied().max().unwrap_or(0);
-        let frame = Frame {
-            top: above.bottom() + 16.0,
-            height,
-            y: Scale::counts(largest as f64),
-            ..*above
-        };
-        frame.draw(canvas, 3);
-        frame.name_y(canvas, what);
+        let counts = self.counts.iter().copied();
+        let frame = above.counts_below(canvas, (16.0, height), counts, (3, what));
         let width = (self.high - self.low) / self.counts.len() as f64;
         for (place, &count) in self.counts.iter().enumerate() {
             if count == 0 {
@@ -63,9 +55,8 @@ impl ScoreHistogram {
             }
             let low = self.low + width * place as f64;
             let (from, to) = (frame.across(low), frame.across(low + width));
-            let y = frame.up(count as f64);
-            let bar = rect((from, y), ((to - from - 0.5).max(0.5), frame.bottom() - y))
-                .attr("fill", canvas.theme.series[0]);
+            let bar = frame.bar(from, to - from - 0.5, count);
+            let bar = bar.attr("fill", canvas.theme.series[0]);
             let tip = format!(
                 "{} from {low:.2} to {:.2}",
                 rows(count).replace("row", what.trim_end_matches('s')),

@@ -3,7 +3,7 @@
 use crate::chart::{Frame, Legend, marker, polygon, trace};
 use crate::error::{Error, Result};
 use crate::scale::Scale;
-use crate::svg::{Anchor, Canvas, SMALL, Svg};
+use crate::svg::{Canvas, END, SMALL, Svg};
 use crate::theme::Theme;
 
 /// One point of a line.
@@ -50,8 +50,6 @@ pub struct LineFigure {
     pub x_name: String,
     /// Whether the x axis is logarithmic.
     pub logarithmic: bool,
-    /// Whether the y axes are logarithmic.
-    pub logarithmic_y: bool,
     /// The ticks of the x axis with their labels.
     pub x_ticks: Vec<(f64, String)>,
     /// The panels.
@@ -80,7 +78,7 @@ impl LineFigure {
         let height = legends.iter().map(Legend::height).fold(0.0, f64::max);
         let top = 34.0 + height + 30.0;
         let mut canvas = Canvas::new(theme, width, top + HEIGHT + 66.0, &self.title);
-        canvas.strong((LEFT, 22.0), Anchor::Start, &self.title);
+        canvas.strong((LEFT, 22.0), &self.title);
         if let [shared] = &legends[..] {
             shared.draw(&mut canvas, (LEFT, 32.0), true);
         }
@@ -91,11 +89,8 @@ impl LineFigure {
                 top,
                 width: INNER,
                 height: HEIGHT,
-                x: axis(self.logarithmic, points().map(|p| p.x)),
-                y: axis(
-                    self.logarithmic_y,
-                    spread.flat_map(|p| [p.low, p.high, p.y]),
-                ),
+                x: self.across(points().map(|p| p.x)),
+                y: Scale::around(spread.flat_map(|p| [p.low, p.high, p.y])),
             };
             frame.draw(&mut canvas, 5);
             // The name is above the panel's own legend, or below the common one.
@@ -104,7 +99,7 @@ impl LineFigure {
                 name_at = 48.0;
                 legends[place].draw(&mut canvas, (frame.left, 54.0), true);
             }
-            canvas.strong((frame.left, name_at), Anchor::Start, &panel.name);
+            canvas.strong((frame.left, name_at), &panel.name);
             for series in &panel.series {
                 band(&mut canvas, &frame, series);
             }
@@ -115,7 +110,7 @@ impl LineFigure {
             frame.name_x(&mut canvas, 37.0, &self.x_name);
         }
         let at = (width - 20.0, top + HEIGHT + 56.0);
-        canvas.text(at, Anchor::End, theme.muted, SMALL, &self.note);
+        canvas.text(at, END, theme.muted, SMALL, &self.note);
         Ok(canvas.finish())
     }
 }
@@ -129,6 +124,19 @@ impl LinePanel {
 }
 
 impl LineFigure {
+    fn across(&self, values: impl Iterator<Item = f64>) -> Scale {
+        if !self.logarithmic {
+            return Scale::around(values);
+        }
+        let Scale::Linear { low, high } = Scale::around(values.map(f64::ln)) else {
+            unreachable!("`around` gives a linear scale");
+        };
+        Scale::Log {
+            low: low.exp(),
+            high: high.exp(),
+        }
+    }
+
     /// One legend if all panels have the same lines, otherwise one for each panel.
     fn legends(&self, width: f64, panel_width: f64) -> Vec<Legend<'_>> {
         let names: Vec<_> = self.panels.iter().map(LinePanel::names).collect();
@@ -137,19 +145,6 @@ impl LineFigure {
         }
         let each = names.into_iter();
         each.map(|names| Legend::new(names, panel_width)).collect()
-    }
-}
-
-fn axis(logarithmic: bool, values: impl Iterator<Item = f64>) -> Scale {
-    if !logarithmic {
-        return Scale::around(values);
-    }
-    let Scale::Linear { low, high } = Scale::around(values.map(f64::ln)) else {
-        unreachable!("`around` gives a linear scale");
-    };
-    Scale::Log {
-        low: low.exp(),
-        high: high.exp(),
     }
 }
 

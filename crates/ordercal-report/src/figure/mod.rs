@@ -1,6 +1,5 @@
 //! The figures. Each shows how many rows its numbers come from.
 
-mod bars;
 mod classic;
 mod histogram;
 mod lines;
@@ -8,7 +7,8 @@ mod reliability;
 mod simplex;
 mod transform;
 
-pub use bars::{Bar, BarFigure};
+use ordercal::metrics::FilledBin;
+
 pub use histogram::ScoreHistogram;
 pub use lines::{LineFigure, LinePanel, LinePoint, LineSeries};
 pub use reliability::{ReliabilityFigure, ReliabilityForm, ReliabilitySeries};
@@ -17,6 +17,14 @@ pub use transform::{TransformCurve, TransformFigure};
 
 /// The words in legends for the band of what chance alone would show (`FilledBin::consistency`).
 pub(crate) const NOISE: &str = "band: chance alone (95%)";
+
+/// What is known of a bin with rows.
+fn describe(bin: &FilledBin) -> String {
+    format!(
+        "confidence {:.3} on average, accuracy {:.3} (95% interval {:.3} to {:.3})",
+        bin.confidence, bin.accuracy, bin.interval.0, bin.interval.1
+    )
+}
 
 /// A count with separated thousands: 12 345 rows.
 pub(crate) fn rows(count: u64) -> String {

@@ -2,11 +2,11 @@
 
 use ordercal::metrics::{Reliability, ReliabilityBin};
 
-use super::{NOISE, classic, rows};
+use super::{NOISE, classic, describe, rows};
 use crate::chart::{Frame, Legend, marker, trace};
 use crate::error::{Error, Result};
 use crate::scale::Scale;
-use crate::svg::{Anchor, Canvas, SMALL, Svg, Tag, line, rect};
+use crate::svg::{Canvas, END, SMALL, START, Svg, Tag, line};
 use crate::theme::Theme;
 
 /// Bins with fewer rows have a hollow marker: their gaps are mostly noise.
@@ -72,7 +72,7 @@ impl ReliabilityFigure {
         let (main, counts) = (270.0, 84.0);
         let height = top + main + 18.0 + counts + 58.0;
         let mut canvas = Canvas::new(theme, WIDTH, height, &self.title);
-        canvas.strong((LEFT, 22.0), Anchor::Start, &self.title);
+        canvas.strong((LEFT, 22.0), &self.title);
         legend.draw(&mut canvas, (LEFT, 32.0), true);
 
         let frame = Frame {
@@ -96,13 +96,8 @@ impl ReliabilityFigure {
         // On the left are few points, because small confidences are rare.
         let (above, below) = (frame.top + 15.0, frame.bottom() - 8.0);
         for (y, word) in [(above, "overconfident"), (below, "underconfident")] {
-            canvas.text(
-                (frame.left + 8.0, y),
-                Anchor::Start,
-                theme.muted,
-                SMALL,
-                word,
-            );
+            let at = (frame.left + 8.0, y);
+            canvas.text(at, START, theme.muted, SMALL, word);
         }
         // Intervals of more than two series would cover each other.
         let with_intervals = self.series.len() <= 2 && self.form == ReliabilityForm::Gap;
@@ -115,17 +110,21 @@ impl ReliabilityFigure {
                 self.points(canvas, &frame, series);
             });
         }
-        self.counts(&mut canvas, &frame, frame.bottom() + 18.0, counts);
+        self.counts(&mut canvas, &frame, counts);
         canvas.finish()
     }
 
     /// The y value of a bin, if it has rows.
     fn value(&self, bin: &ReliabilityBin) -> Option<f64> {
-        let filled = bin.filled?;
-        Some(match self.form {
-            ReliabilityForm::Weighted => filled.gap * bin.share,
-            _ => filled.gap,
-        })
+        Some(bin.filled?.gap * self.weight(bin))
+    }
+
+    /// What heights are multiplied by.
+    fn weight(&self, bin: &ReliabilityBin) -> f64 {
+        match self.form {
+            ReliabilityForm::Weighted => bin.share,
+            _ => 1.0,
+        }
     }
 
     /// The noise floor around 0, bin by bin. Where series differ in their rows, the widest: what is outside of it is not
@@ -137,10 +136,7 @@ impl ReliabilityFigure {
             let bands = bins.filter_map(|bin| {
                 let (low, high) = bin.filled?.consistency;
                 let confidence = bin.filled?.confidence;
-                let scale = match self.form {
-                    ReliabilityForm::Weighted => bin.share,
-                    _ => 1.0,
-                };
+                let scale = self.weight(bin);
                 let band = (scale * (confidence - high), scale * (confidence - low));
                 Some((bin, band))
             });
@@ -179,32 +175,18 @@ impl ReliabilityFigure {
             .collect();
         trace(canvas, series.slot, points.iter().map(|(at, ..)| *at));
         for (at, bin, filled) in points {
-            let tip = format!(
-                "{}: {} with confidence {:.3} on average, accuracy {:.3} (95% interval {:.3} to {:.3})",
-                series.name,
-                rows(bin.count),
-                filled.confidence,
-                filled.accuracy,
-                filled.interval.0,
-                filled.interval.1
-            );
+            let (name, rows) = (&series.name, rows(bin.count));
+            let tip = format!("{name}: {rows} with {}", describe(&filled));
             let tag = marker(canvas, series.slot, at, bin.count < FEW);
             canvas.add_bin(tag, &tip);
         }
     }
 
     /// The strip below: the number of rows in each bin, for each series.
-    fn counts(&self, canvas: &mut Canvas, above: &Frame, top: f64, height: f64) {
-        let bins = || self.series.iter().flat_map(|s| &s.diagram.bins);
-        let largest = bins().map(|bin| bin.count).max().unwrap_or(0);
-        let frame = Frame {
-            top,
-            height,
-            y: Scale::counts(largest as f64),
-            ..*above
-        };
-        frame.draw(canvas, 4);
-        frame.name_y(canvas, "rows");
+    fn counts(&self, canvas: &mut Canvas, above: &Frame, height: f64) {
+        let bins = self.series.iter().flat_map(|s| &s.diagram.bins);
+        let counts = bins.map(|bin| bin.count);
+        let frame = above.counts_below(canvas, (18.0, height), counts, (4, "rows"));
         let share = 0.86 / self.series.len() as f64;
         for (place, series) in self.series.iter().enumerate() {
             let open = Tag::new("g").attr("data-method", &series.name);
@@ -214,9 +196,8 @@ impl ReliabilityFigure {
                     let (from, to) = (frame.across(bin.lower), frame.across(bin.upper));
                     let width = (to - from) * share;
                     let left = from + (to - from) * 0.07 + width * place as f64;
-                    let y = frame.up(bin.count as f64);
-                    let tag = rect((left, y), (width.max(0.5), frame.bottom() - y))
-                        .attr("fill", canvas.theme.of(series.slot));
+                    let tag = frame.bar(left, width, bin.count);
+                    let tag = tag.attr("fill", canvas.theme.of(series.slot));
                     let tip = format!(
                         "{}: {} with confidence {:.3} to {:.3}",
                         series.name,
@@ -230,18 +211,13 @@ impl ReliabilityFigure {
         }
         frame.number_x(canvas, &frame.x.ticks(5));
         frame.name_x(canvas, 36.0, "confidence");
-        let total: u64 = self.series[0]
-            .diagram
-            .bins
-            .iter()
-            .map(|bin| bin.count)
-            .sum();
+        let counts = self.series[0].diagram.bins.iter().map(|bin| bin.count);
         let note = format!(
             "{}; logarithmic counts; hollow markers: fewer than {FEW} rows; {NOISE}",
-            rows(total)
+            rows(counts.sum())
         );
         let at = (frame.right(), frame.bottom() + 52.0);
-        canvas.text(at, Anchor::End, canvas.theme.muted, SMALL, &note);
+        canvas.text(at, END, canvas.theme.muted, SMALL, &note);
     }
 }
 

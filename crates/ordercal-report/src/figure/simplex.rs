@@ -3,7 +3,7 @@
 use super::rows;
 use crate::chart::polygon;
 use crate::error::{Error, Result};
-use crate::svg::{Anchor, Canvas, SMALL, Svg, TEXT, Tag, line};
+use crate::svg::{Canvas, END, MIDDLE, SMALL, START, Svg, TEXT, Tag, line};
 use crate::theme::Theme;
 
 const WIDTH: f64 = 560.0;
@@ -76,7 +76,7 @@ impl SimplexFigure {
             return Err(Error::Empty);
         }
         let mut canvas = Canvas::new(theme, WIDTH, BASE + 74.0, &self.title);
-        canvas.strong((20.0, 24.0), Anchor::Start, &self.title);
+        canvas.strong((20.0, 24.0), &self.title);
         for (region, order) in ORDERS.iter().enumerate() {
             let corners = corners_of(order);
             let tag = polygon(&corners).attr("fill", theme.regions[region]);
@@ -102,9 +102,9 @@ impl SimplexFigure {
         }
         let ink = theme.ink;
         let [a, b, c] = &self.classes;
-        canvas.text((whole[0].0, whole[0].1 - 9.0), Anchor::Middle, ink, TEXT, a);
-        canvas.text((whole[1].0, BASE + 20.0), Anchor::Middle, ink, TEXT, b);
-        canvas.text((whole[2].0, BASE + 20.0), Anchor::Middle, ink, TEXT, c);
+        canvas.text((whole[0].0, whole[0].1 - 9.0), MIDDLE, ink, TEXT, a);
+        canvas.text((whole[1].0, BASE + 20.0), MIDDLE, ink, TEXT, b);
+        canvas.text((whole[2].0, BASE + 20.0), MIDDLE, ink, TEXT, c);
         let note = match self.counts {
             Some(counts) => format!(
                 "each colour is one order of the classes; counts of {}",
@@ -115,7 +115,7 @@ impl SimplexFigure {
             }
         };
         let at = (WIDTH / 2.0, BASE + 52.0);
-        canvas.text(at, Anchor::Middle, theme.muted, SMALL, &note);
+        canvas.text(at, MIDDLE, theme.muted, SMALL, &note);
         Ok(canvas.finish())
     }
 }
@@ -146,17 +146,13 @@ fn number_region(canvas: &mut Canvas, order: &[usize; 3], count: u64) {
     let away = ((x - cx).powi(2) + (y - cy).powi(2)).sqrt();
     let at = (x + 20.0 * (x - cx) / away, y + 16.0 * (y - cy) / away + 4.0);
     let anchor = match (x - cx) / away {
-        direction if direction > 0.5 => Anchor::Start,
-        direction if direction < -0.5 => Anchor::End,
-        _ => Anchor::Middle,
+        direction if direction > 0.5 => START,
+        direction if direction < -0.5 => END,
+        _ => MIDDLE,
     };
     // Below the base the counts are in line with the names of the corners.
     let at = if order[2] == 0 { (x, BASE + 20.0) } else { at };
-    let anchor = if order[2] == 0 {
-        Anchor::Middle
-    } else {
-        anchor
-    };
+    let anchor = if order[2] == 0 { MIDDLE } else { anchor };
     let muted = canvas.theme.muted;
     canvas.text(at, anchor, muted, SMALL, &count.to_string());
 }

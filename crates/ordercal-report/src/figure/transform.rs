@@ -4,7 +4,7 @@ use super::histogram::ScoreHistogram;
 use crate::chart::{Frame, Legend, trace};
 use crate::error::{Error, Result};
 use crate::scale::Scale;
-use crate::svg::{Anchor, Canvas, SMALL, Svg};
+use crate::svg::{Canvas, END, SMALL, Svg};
 use crate::theme::Theme;
 
 /// One function.
@@ -57,7 +57,7 @@ impl TransformFigure {
             0.0
         };
         let mut canvas = Canvas::new(theme, WIDTH, top + MAIN + strip + 62.0, &self.title);
-        canvas.strong((LEFT, 22.0), Anchor::Start, &self.title);
+        canvas.strong((LEFT, 22.0), &self.title);
         legend.draw(&mut canvas, (LEFT, 32.0), false);
         let mut frame = Frame {
             left: LEFT,
@@ -83,7 +83,7 @@ impl TransformFigure {
         frame.number_x(&mut canvas, &frame.x.ticks(6));
         frame.name_x(&mut canvas, 36.0, &self.input);
         let at = (frame.right(), frame.bottom() + 53.0);
-        canvas.text(at, Anchor::End, theme.muted, SMALL, &note);
+        canvas.text(at, END, theme.muted, SMALL, &note);
         Ok(canvas.finish())
     }
 }

@@ -11,23 +11,25 @@ pub fn to_csv(comparison: &Comparison) -> String {
         "dataset,n_calib,n_test,classes,method,order_preserving,changed_predictions,metric,value,rank,\
          close_to_best\n",
     );
-    for (place, dataset) in comparison.datasets().iter().enumerate() {
+    let datasets = comparison.datasets();
+    let methods = comparison.methods();
+    for (place, dataset) in datasets.iter().enumerate() {
+        let (name, rows) = (quoted(&dataset.name), &dataset.methods);
+        let about = format!(
+            "{name},{},{},{}",
+            dataset.n_calib, dataset.n_test, dataset.classes
+        );
         for &metric in comparison.metrics() {
-            let (ranks, close) = (
-                comparison.ranks(metric, place),
-                comparison.close_to_best(metric, place),
-            );
-            for (method, result) in dataset.methods.iter().enumerate() {
+            let values = comparison.values(metric, place);
+            let ranks = comparison.ranks(metric, place);
+            let close = comparison.close_to_best(metric, place);
+            for (method, result) in rows.iter().enumerate() {
                 text.push_str(&format!(
-                    "{},{},{},{},{},{},{},{metric},{},{},{}\n",
-                    quoted(&dataset.name),
-                    dataset.n_calib,
-                    dataset.n_test,
-                    dataset.classes,
+                    "{about},{},{},{},{metric},{},{},{}\n",
                     quoted(&result.method),
                     result.order_preserving,
                     result.changed_predictions,
-                    result.metrics[&metric],
+                    values[method],
                     ranks[method],
                     close[method],
                 ));
@@ -36,19 +38,16 @@ pub fn to_csv(comparison: &Comparison) -> String {
     }
     for &metric in comparison.metrics() {
         let averages = comparison.average_relative_errors(metric);
-        let (ranks, close) = (
-            comparison.average_ranks(metric),
-            comparison.close_to_best_average(metric),
-        );
-        for (method, (key, order)) in comparison.methods().into_iter().enumerate() {
-            let changed: u64 = comparison
-                .datasets()
+        let ranks = comparison.average_ranks(metric);
+        let close = comparison.close_to_best_average(metric);
+        for (method, (key, order)) in methods.iter().enumerate() {
+            let changed = datasets
                 .iter()
-                .map(|d| d.methods[method].changed_predictions)
-                .sum();
+                .map(|d| d.methods[method].changed_predictions);
             text.push_str(&format!(
-                "average_relative_error,,,,{},{order},{changed},{metric},{},{},{}\n",
+                "average_relative_error,,,,{},{order},{},{metric},{},{},{}\n",
                 quoted(key),
+                changed.sum::<u64>(),
                 averages[method],
                 ranks[method],
                 close[method],

@@ -5,24 +5,18 @@ use crate::svg::escape;
 
 /// The table as one `<table>`: ranks as subscripts, the best in bold, the order-preserving methods first.
 pub fn to_html(table: &Table) -> String {
-    let order: Vec<usize> = table
-        .groups()
-        .into_iter()
-        .flat_map(|(_, places)| places)
-        .collect();
+    let order = table.order();
     let mut text = format!(
         "<table>\n<caption>{}</caption>\n<thead><tr><th>{}</th>",
         escape(&table.title),
         escape(table.corner)
     );
     for &method in &order {
-        text.push_str(&format!(
-            "<th>{}</th>",
-            escape(&table.columns[method].method)
-        ));
+        let name = escape(&table.columns[method].method);
+        text.push_str(&format!("<th>{name}</th>"));
     }
     text.push_str("</tr></thead>\n<tbody>\n");
-    for row in table.rows.iter().chain(&table.average) {
+    for row in table.all_rows() {
         text.push_str(&line(row, &order));
     }
     text.push_str("</tbody>\n</table>\n");
@@ -36,21 +30,10 @@ fn line(row: &TableRow, order: &[usize]) -> String {
     let mut text = format!("<tr><th>{}</th>", escape(&row.name));
     for &method in order {
         let cell = &row.cells[method];
-        let number = escape(&cell.number(row.decimals));
-        let number = if cell.rank == 1 {
-            format!("<b>{number}</b>")
-        } else {
-            number
-        };
+        let number = cell.marked(escape(&cell.number(row.decimals)), ("<b>", "</b>"));
         let mark = if cell.close { "*" } else { "" };
-        let note = cell
-            .note
-            .as_ref()
-            .map_or(String::new(), |note| format!(" ({})", escape(note)));
-        text.push_str(&format!(
-            "<td>{number}<sub>{}</sub>{mark}{note}</td>",
-            cell.rank
-        ));
+        let (rank, note) = (cell.rank, escape(&cell.note()));
+        text.push_str(&format!("<td>{number}<sub>{rank}</sub>{mark}{note}</td>"));
     }
     text.push_str("</tr>\n");
     text

@@ -5,15 +5,9 @@ use super::{Table, TableRow};
 /// The table as a LaTeX `table*` with `booktabs` rules.
 pub fn to_latex(table: &Table) -> String {
     // As in the paper, a rule separates the order-preserving methods from the free ones.
-    let groups = table.groups();
-    let order: Vec<usize> = groups
-        .iter()
-        .flat_map(|(_, places)| places.clone())
-        .collect();
-    let columns: Vec<String> = groups
-        .iter()
-        .map(|(_, places)| "c".repeat(places.len()))
-        .collect();
+    let groups = table.groups().into_iter();
+    let columns: Vec<String> = groups.map(|(_, group)| "c".repeat(group.len())).collect();
+    let order = table.order();
     let caption = format!(
         "{}. Subscripts are ranks; the best is bold{}; in parentheses the change of accuracy of free methods.",
         escape(&table.title),
@@ -53,11 +47,7 @@ fn line(row: &TableRow, order: &[usize]) -> String {
             "–" => "\\text{--}".to_owned(),
             number => number.to_owned(),
         };
-        let number = if cell.rank == 1 {
-            format!("\\mathbf{{{number}}}")
-        } else {
-            number
-        };
+        let number = cell.marked(number, ("\\mathbf{", "}"));
         let mark = if cell.close { "^{*}" } else { "" };
         let note = cell.note.as_ref().map_or(String::new(), |note| {
             format!("\\,({})", note.replace('%', "\\%").replace('±', "\\pm"))
@@ -70,13 +60,11 @@ fn line(row: &TableRow, order: &[usize]) -> String {
 
 /// Capitalises the headings of this crate; names of datasets and metrics are left unchanged.
 fn capital(name: &str) -> String {
-    match name {
-        "average relative error" => "Average relative error".to_owned(),
-        "average relative value" => "Average relative value".to_owned(),
-        "dataset" => "Dataset".to_owned(),
-        "metric" => "Metric".to_owned(),
-        _ => name.to_owned(),
+    let own = ["average relative error", "average relative value"];
+    if own.contains(&name) || ["dataset", "metric"].contains(&name) {
+        return name[..1].to_ascii_uppercase() + &name[1..];
     }
+    name.to_owned()
 }
 
 fn escape(text: &str) -> String {

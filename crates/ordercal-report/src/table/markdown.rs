@@ -11,32 +11,21 @@ pub fn to_markdown(table: &Table) -> String {
     text.push_str("\n|---|---|");
     text.push_str(&"--:|".repeat(table.all_rows().count()));
     text.push('\n');
-    for (_, methods) in table.groups() {
-        for method in methods {
-            let column = &table.columns[method];
-            let kept = if column.order_preserving {
-                "yes"
-            } else {
-                "**no**"
-            };
-            text.push_str(&format!("| `{}` | {kept} |", column.method));
-            for row in table.all_rows() {
-                let cell = &row.cells[method];
-                let number = cell.number(row.decimals);
-                let number = if cell.rank == 1 {
-                    format!("**{number}**")
-                } else {
-                    number
-                };
-                let mark = if cell.close { "\\*" } else { "" };
-                let note = cell
-                    .note
-                    .as_ref()
-                    .map_or(String::new(), |n| format!(" ({n})"));
-                text.push_str(&format!(" {number}{}{mark}{note} |", subscript(cell.rank)));
-            }
-            text.push('\n');
+    for method in table.order() {
+        let column = &table.columns[method];
+        let kept = match column.order_preserving {
+            true => "yes",
+            false => "**no**",
+        };
+        text.push_str(&format!("| `{}` | {kept} |", column.method));
+        for row in table.all_rows() {
+            let cell = &row.cells[method];
+            let number = cell.marked(cell.number(row.decimals), ("**", "**"));
+            let mark = if cell.close { "\\*" } else { "" };
+            let (rank, note) = (subscript(cell.rank), cell.note());
+            text.push_str(&format!(" {number}{rank}{mark}{note} |"));
         }
+        text.push('\n');
     }
     for note in table.notes() {
         text.push_str(&format!("\n{}\n", escape(note)));

@@ -98,20 +98,16 @@ impl Table {
                 }
                 row
             });
+        let name = match metric.higher_is_better() {
+            true => "average relative value",
+            false => "average relative error",
+        };
         Self {
             title: metric.name().to_owned(),
             corner: "dataset",
             columns: columns(comparison),
             rows: rows.collect(),
-            average: Some(average(
-                comparison,
-                metric,
-                if metric.higher_is_better() {
-                    "average relative value"
-                } else {
-                    "average relative error"
-                },
-            )),
+            average: Some(average(comparison, metric, name)),
         }
     }
 
@@ -148,32 +144,34 @@ impl Table {
             .collect()
     }
 
+    /// The indices of all methods, the order-preserving ones first.
+    pub(crate) fn order(&self) -> Vec<usize> {
+        let groups = self.groups().into_iter();
+        groups.flat_map(|(_, places)| places).collect()
+    }
+
     /// The notes below the table.
     pub fn notes(&self) -> Vec<&'static str> {
+        let mut cells = self.all_rows().flat_map(|row| &row.cells);
+        let infinite = cells.any(|cell| cell.value.is_infinite());
         let mut notes = Vec::new();
         if self.has_marks() {
             notes.push(MARK_NOTE);
         }
-        if self.has_infinite() {
+        if infinite {
             notes.push(INFINITE_NOTE);
         }
         notes
     }
 
-    /// Whether any number is infinite.
-    fn has_infinite(&self) -> bool {
-        self.all_rows()
-            .any(|row| row.cells.iter().any(|cell| cell.value.is_infinite()))
-    }
-
     /// Whether any cell is marked.
     pub fn has_marks(&self) -> bool {
-        self.all_rows()
-            .any(|row| row.cells.iter().any(|cell| cell.close))
+        let mut cells = self.all_rows().flat_map(|row| &row.cells);
+        cells.any(|cell| cell.close)
     }
 }
 
-fn columns(comparison: &Comparison) -> Vec<Column> {
+pub(crate) fn columns(comparison: &Comparison) -> Vec<Column> {
     let methods = comparison.methods().into_iter();
     methods
         .map(|(method, order_preserving)| Column {
@@ -239,6 +237,20 @@ impl Cell {
         } else {
             "∞".to_owned()
         }
+    }
+
+    /// The number, between two marks if it is the best of its row.
+    fn marked(&self, number: String, (open, close): (&str, &str)) -> String {
+        match self.rank {
+            1 => format!("{open}{number}{close}"),
+            _ => number,
+        }
+    }
+
+    /// The note behind a space, if there is one.
+    fn note(&self) -> String {
+        let note = self.note.as_ref();
+        note.map_or(String::new(), |note| format!(" ({note})"))
     }
 }
 

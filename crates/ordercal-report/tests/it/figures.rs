@@ -3,9 +3,9 @@
 use ndarray::Array2;
 use ordercal::metrics::{Binning, MetricOptions, Predictions, Reliability, Target};
 use ordercal_report::{
-    Arrow, Bar, BarFigure, Error, LineFigure, LinePanel, LinePoint, LineSeries, ReliabilityFigure,
-    ReliabilityForm, ReliabilitySeries, ScoreHistogram, SimplexFigure, Svg, Theme, TransformCurve,
-    TransformFigure, to_png,
+    Arrow, Error, LineFigure, LinePanel, LinePoint, LineSeries, ReliabilityFigure, ReliabilityForm,
+    ReliabilitySeries, ScoreHistogram, SimplexFigure, Svg, Theme, TransformCurve, TransformFigure,
+    to_png,
 };
 
 /// 100 rows with confidence 0.9 of which 80 are right, and 50 with 0.6 of which 30 are.
@@ -206,7 +206,6 @@ fn functions_and_sweeps_are_drawn_with_their_counts() {
         title: "a sweep".to_owned(),
         x_name: "λ".to_owned(),
         logarithmic: true,
-        logarithmic_y: false,
         x_ticks: vec![(0.001, "0.001".to_owned()), (10.0, "10".to_owned())],
         panels: vec![LinePanel {
             name: "nll".to_owned(),
@@ -265,35 +264,4 @@ fn the_simplex_shows_arrows_and_counts() {
         ..figure
     };
     assert_eq!(none.draw(Theme::LIGHT), Err(Error::Empty));
-}
-
-#[test]
-fn bars_show_what_is_faster_and_what_is_not() {
-    let bar = |name: &str, value: f64| Bar {
-        name: name.to_owned(),
-        note: "a peer".to_owned(),
-        value,
-    };
-    let mut figure = BarFigure {
-        title: "ratios".to_owned(),
-        bars: vec![bar("much", 1234.0), bar("little", 2.5), bar("less", 0.5)],
-        note: "medians".to_owned(),
-    };
-    let svg = figure.draw(Theme::LIGHT).unwrap();
-    for text in [
-        "1234×",
-        "2.5×",
-        "0.5×",
-        "a peer",
-        "medians",
-        "less against a peer: 0.5×",
-    ] {
-        assert!(svg.as_str().contains(text), "{text}");
-    }
-    // What is slower stands in another colour.
-    for colour in [Theme::LIGHT.series[1], Theme::LIGHT.series[2]] {
-        assert!(svg.as_str().contains(colour));
-    }
-    figure.bars.clear();
-    assert!(matches!(figure.draw(Theme::LIGHT), Err(Error::Empty)));
 }

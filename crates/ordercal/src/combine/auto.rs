@@ -6,68 +6,23 @@ mod plan;
 mod thin;
 mod weights;
 
-use std::fmt;
-use std::marker::PhantomData;
-
+use derive_setters::Setters;
 use serde::{Deserialize, Serialize};
 
 use crate::data::{Dataset, Folds};
 use crate::error::{Error, Result};
 use crate::methods::listed::{Ts, Uncalibrated};
-use crate::methods::temperature::fit_beta;
 use crate::methods::zeros::Floor;
 use crate::methods::{Calibrator, Describe, Estimate, FitReport, Fitted};
 use crate::models::{ChainModel, MixtureModel, Model, OrderedModel, UncalibratedModel, apply};
 use crate::optim::StopReason;
-use crate::watch::{FitCounter, Unwatched, Watch};
+use crate::watch::{FitCounter, Watch};
 use crate::words::count;
 use candidates::{Fits, Member, held_out_scores};
 use evidence::{Gain, divergence, posterior};
 pub use plan::AutoEffort;
 use plan::{Plan, TS};
 use weights::{in_words, mixed_nlls, shares};
-
-/// What sets [`Auto`] and [`AutoFree`] apart.
-///
-/// ```
-/// use ordercal::combine::{Free, Kept, Promise};
-///
-/// assert!(Kept::KEEPS_ORDER && !Free::KEEPS_ORDER);
-/// ```
-pub trait Promise: fmt::Debug + Clone + PartialEq + Default + Send + Sync + 'static {
-    /// Whether free candidates are projected onto the input's order.
-    const KEEPS_ORDER: bool;
-}
-
-/// Marks [`Auto`].
-///
-/// ```
-/// use ordercal::Auto;
-/// use ordercal::combine::{Automatic, Kept};
-///
-/// assert_eq!(Automatic::<Kept>::default(), Auto::default());
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Kept;
-
-/// Marks [`AutoFree`].
-///
-/// ```
-/// use ordercal::AutoFree;
-/// use ordercal::combine::{Automatic, Free};
-///
-/// assert_eq!(Automatic::<Free>::default(), AutoFree::default());
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Free;
-
-impl Promise for Kept {
-    const KEEPS_ORDER: bool = true;
-}
-
-impl Promise for Free {
-    const KEEPS_ORDER: bool = false;
-}
 
 /// The best calibration we know that keeps every prediction: a mixture of calibrators, projected onto the order.
 ///
@@ -82,107 +37,56 @@ impl Promise for Free {
 ///    held-out rows: where the rows do not speak for a change, there is next to none.
 ///
 /// [`FitReport::notes`] says what became of it.
-///
-/// ```
-/// let auto = ordercal::Auto::default().with_folds(10).with_seed(1);
-/// assert_eq!((auto.folds, auto.seed), (Some(10), 1));
-/// ```
-pub type Auto = Automatic<Kept>;
+pub type Auto = Automatic<true>;
 
 /// [`Auto`] without the projection: predictions may change, and are a little better for it.
-///
-/// ```
-/// use ordercal::{AutoFree, Method};
-///
-/// assert!(!Method::from(AutoFree::default()).promises_order());
-/// ```
-pub type AutoFree = Automatic<Free>;
+pub type AutoFree = Automatic<false>;
 
 /// Hyperparameters of [`Auto`] and [`AutoFree`].
-///
-/// ```
-/// use ndarray::Array2;
-/// use ordercal::{Auto, AutoEffort, Dataset, Method, ScoreKind, Scores};
-///
-/// let logits = Array2::from_shape_fn((90, 3), |(row, class)| (row * (class + 7) % 11) as f32);
-/// let labels: Vec<u32> = (0..90).map(|row| row % 3).collect();
-/// let data = Dataset::new(Scores::new(ScoreKind::Logits, logits.view())?, &labels)?;
-/// let fitted = Method::from(Auto::default().with_folds(3)).fit(&data)?;
-/// assert!(fitted.model.order_preserving());
-/// assert!(!fitted.report.notes.is_empty());
-/// let quick = Auto::default().with_effort(AutoEffort::Quick).with_chains(false).with_polish(false).with_seed(1);
-/// assert_eq!((quick.effort, quick.chains, quick.polish), (AutoEffort::Quick, false, false));
-/// # Ok::<(), ordercal::Error>(())
-/// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, bound = "")]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Setters)]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
-pub struct Automatic<P: Promise> {
+#[setters(prefix = "with_", strip_option)]
+pub struct Automatic<const KEEP_ORDER: bool> {
     /// How many folds; without a number 5, or 10 where there are few rows, or 3 where there are many.
+    #[serde(default)]
     pub folds: Option<usize>,
     /// How much work it may do.
+    #[serde(default)]
     pub effort: AutoEffort,
     /// Whether there are candidates that read what `diag` or `oi` say.
+    #[serde(default = "yes")]
     pub chains: bool,
     /// Whether to put a last temperature behind the mixture.
+    #[serde(default = "yes")]
     pub polish: bool,
     /// The seed of the folds and of the candidates.
+    #[serde(default = "seed")]
     pub seed: u64,
-    #[serde(skip)]
-    pub(crate) promise: PhantomData<P>,
 }
 
-impl<P: Promise> Default for Automatic<P> {
+// Defaults for serde, whose derive has none for the whole of a type with constant parameters.
+fn yes() -> bool {
+    true
+}
+
+fn seed() -> u64 {
+    1357
+}
+
+impl<const KEEP_ORDER: bool> Default for Automatic<KEEP_ORDER> {
     fn default() -> Self {
         Self {
             folds: None,
             effort: AutoEffort::default(),
-            chains: true,
-            polish: true,
-            seed: 1357,
-            promise: PhantomData,
+            chains: yes(),
+            polish: yes(),
+            seed: seed(),
         }
     }
 }
 
-impl<P: Promise> Automatic<P> {
-    /// Sets the number of folds.
-    #[must_use]
-    pub fn with_folds(mut self, folds: usize) -> Self {
-        self.folds = Some(folds);
-        self
-    }
-
-    /// Sets how much work it may do.
-    #[must_use]
-    pub fn with_effort(mut self, effort: AutoEffort) -> Self {
-        self.effort = effort;
-        self
-    }
-
-    /// Sets whether there are candidates that read what `diag` or `oi` say.
-    #[must_use]
-    pub fn with_chains(mut self, chains: bool) -> Self {
-        self.chains = chains;
-        self
-    }
-
-    /// Sets whether to put a last temperature behind the mixture.
-    #[must_use]
-    pub fn with_polish(mut self, polish: bool) -> Self {
-        self.polish = polish;
-        self
-    }
-
-    /// Sets the seed.
-    #[must_use]
-    pub fn with_seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-}
-
-impl<P: Promise> Automatic<P> {
+impl<const KEEP_ORDER: bool> Automatic<KEEP_ORDER> {
     fn plan(&self, rows: usize, classes: usize) -> Plan {
         let mut plan = Plan::new((rows, classes), self.effort, self.chains, self.seed);
         plan.folds = self.folds.unwrap_or(plan.folds);
@@ -203,23 +107,19 @@ const PRIOR_ROWS: f64 = 18.0;
 /// What would be this small a part of an average is left out.
 const NEGLIGIBLE: f64 = 1e-6;
 
-impl Describe for Auto {
-    const BRIEF: &'static str =
-        "a mixture of methods, learned on held-out rows and projected onto the order of the scores";
-    const PYTHON_CLASS: &'static str = "Auto";
+impl<const KEEP_ORDER: bool> Describe for Automatic<KEEP_ORDER> {
+    const BRIEF: &'static str = if KEEP_ORDER {
+        "a mixture of methods, learned on held-out rows and projected onto the order of the scores"
+    } else {
+        "the same without the projection"
+    };
+    const PYTHON_CLASS: &'static str = if KEEP_ORDER { "Auto" } else { "AutoFree" };
     // Folds go by the place of a row.
     const FULL_BATCH: bool = false;
     const OWN_FOLDS: bool = true;
 }
 
-impl Describe for AutoFree {
-    const BRIEF: &'static str = "the same without the projection";
-    const PYTHON_CLASS: &'static str = "AutoFree";
-    const FULL_BATCH: bool = false;
-    const OWN_FOLDS: bool = true;
-}
-
-impl<P: Promise> Calibrator for Automatic<P> {
+impl<const KEEP_ORDER: bool> Calibrator for Automatic<KEEP_ORDER> {
     fn validate(&self) -> Result<()> {
         if self.folds.is_some_and(|folds| !(2..=100).contains(&folds)) {
             return Err(Error::invalid("folds", self.folds.unwrap_or(0), "2 to 100"));
@@ -267,7 +167,7 @@ impl<P: Promise> Calibrator for Automatic<P> {
             fits: Fits::new(&plan, read, &folds, &counter)?,
             folds,
             plan,
-            keep_order: P::KEEPS_ORDER,
+            keep_order: KEEP_ORDER,
             polish: self.polish,
         };
         work.finish(&counter)
@@ -367,12 +267,12 @@ impl Work<'_> {
         });
 
         let mut parts = vec![(gate[0], identity)];
+        let ts = self.plan.candidates[TS].method.fit(data, counter)?.model;
         if gate[1] > NEGLIGIBLE {
-            let tempered = self.plan.candidates[TS].method.fit(data, counter)?;
-            parts.push((gate[1], self.behind_floor(tempered.model)?));
+            parts.push((gate[1], self.behind_floor(ts.clone())?));
         }
         if gate[2] > NEGLIGIBLE {
-            let mut model = self.refit(&mixed_shares, counter)?;
+            let mut model = self.refit(&mixed_shares, &ts, counter)?;
             if let Some(step) = last {
                 model = ChainModel::new(model, step)?.into();
             }
@@ -397,10 +297,8 @@ impl Work<'_> {
     fn held_out<'s>(&self, shares: impl Fn(usize) -> &'s Vec<f64>) -> Result<Dataset<'static>> {
         let models = (0..self.folds.count())
             .map(|fold| {
-                let beta = self.inverse_temperature(Some(fold))?;
-                self.assemble(shares(fold), beta, |member| {
-                    Ok(self.members()[member].models[fold].clone())
-                })
+                let member = |member: usize| self.members()[member].models[fold].clone();
+                self.assemble(shares(fold), &member(TS), member)
             })
             .collect::<Result<Vec<Model>>>()?;
         let scores = held_out_scores(self.given, &self.folds, |fold| &models[fold])?;
@@ -408,7 +306,7 @@ impl Work<'_> {
     }
 
     /// Every member with a share, fitted once more on all rows, mixed.
-    fn refit(&self, shares: &[f64], counter: &FitCounter<'_>) -> Result<Model> {
+    fn refit(&self, shares: &[f64], ts: &Model, counter: &FitCounter<'_>) -> Result<Model> {
         use rayon::prelude::*;
         let needed: Vec<usize> = (0..shares.len())
             .filter(|&member| {
@@ -429,23 +327,10 @@ impl Work<'_> {
                 Ok(fitted.model)
             })
             .collect::<Result<Vec<Model>>>()?;
-        let beta = self.inverse_temperature(None)?;
-        self.assemble(shares, beta, |member| {
+        self.assemble(shares, ts, |member| {
             let place = needed.binary_search(&member).expect("all that are needed");
-            Ok(models[place].clone())
+            models[place].clone()
         })
-    }
-
-    /// What the projection mixes in, from all rows or without a fold; of no consequence where nothing is projected.
-    fn inverse_temperature(&self, without: Option<usize>) -> Result<f64> {
-        if !self.keep_order {
-            return Ok(1.0);
-        }
-        let (beta, _) = match without {
-            Some(fold) => fit_beta(&self.data.select(&self.folds.kept(fold)), &Unwatched)?,
-            None => fit_beta(self.data, &Unwatched)?,
-        };
-        Ok(beta)
     }
 
     /// A model that reads the scores as they were given.
@@ -456,12 +341,13 @@ impl Work<'_> {
         })
     }
 
-    /// The mixture by the given shares. Members that read the same source stand behind it together.
+    /// The mixture by the given shares, projected with the temperature of `ts`. Members that read the same source stand behind
+    /// it together.
     fn assemble(
         &self,
         shares: &[f64],
-        beta: f64,
-        model: impl Fn(usize) -> Result<Model>,
+        ts: &Model,
+        model: impl Fn(usize) -> Model,
     ) -> Result<Model> {
         let members = self.members();
         let classes = self.data.classes();
@@ -473,13 +359,13 @@ impl Work<'_> {
             let mut behind: Vec<(f64, Model)> = Vec::new();
             for (reader, share) in shares.iter().enumerate() {
                 if members[reader].reads == Some(place) && *share > 0.0 {
-                    behind.push((*share, model(reader)?));
+                    behind.push((*share, model(reader)));
                 }
             }
             let own = shares[place];
             if behind.is_empty() {
                 if own > 0.0 {
-                    parts.push((own, model(place)?));
+                    parts.push((own, model(place)));
                 }
                 continue;
             }
@@ -487,15 +373,17 @@ impl Work<'_> {
             behind.push((own, UncalibratedModel::new(classes)?.into()));
             parts.push((
                 total,
-                ChainModel::new(model(place)?, mixture(behind)?)?.into(),
+                ChainModel::new(model(place), mixture(behind)?)?.into(),
             ));
         }
         let mixed = self.behind_floor(mixture(parts)?)?;
         // Onto the order of the scores themselves: behind the floor, those that were far below are all but tied.
-        if self.keep_order && !mixed.order_preserving() {
-            return Ok(OrderedModel::new(mixed, beta)?.into());
+        match ts {
+            Model::Ts(ts) if self.keep_order && !mixed.order_preserving() => {
+                Ok(OrderedModel::new(mixed, ts.inverse_temperature())?.into())
+            }
+            _ => Ok(mixed),
         }
-        Ok(mixed)
     }
 }
 

@@ -19,19 +19,6 @@ use crate::watch::{Unwatched, Watch};
 /// rank the classes as the scores do ([`Projector`](crate::models::Projector)). Pooled classes would be tied, so the
 /// distribution softmax(βx) is mixed in with a small weight s = [`SLIVER`](crate::models::SLIVER):
 /// (1 − s)·p + s·softmax(βx) ranks classes with different scores strictly. β is fitted by temperature scaling.
-///
-/// ```
-/// use ndarray::array;
-/// use ordercal::combine::KeepOrder;
-/// use ordercal::{Calibrator, Dataset, ScoreKind, Scores, Unwatched, Vs};
-///
-/// let scores = Scores::new(ScoreKind::Logits, array![[0.2_f32, 0.0], [0.0, 1.0], [0.1, 0.0]])?;
-/// let data = Dataset::new(scores, &[1, 1, 0])?;
-/// let fitted = KeepOrder(Vs::default()).fit(&data, &Unwatched)?;
-/// let probs: Vec<f64> = fitted.model.apply_row(&[0.2, 0.0], ScoreKind::Probs)?;
-/// assert!(probs[0] > probs[1]);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeepOrder<C>(pub C);
 

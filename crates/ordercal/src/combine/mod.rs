@@ -5,5 +5,5 @@
 mod auto;
 mod keep_order;
 
-pub use auto::{Auto, AutoEffort, AutoFree, Automatic, Free, Kept, Promise};
+pub use auto::{Auto, AutoEffort, AutoFree, Automatic};
 pub use keep_order::{KeepOrder, keep_order};

@@ -8,16 +8,6 @@ use super::scores::NORMALISATION_TOLERANCE;
 
 /// A matrix of scores in any of the float types that networks emit. [`Scores::new`](super::Scores::new) takes anything that
 /// converts into it.
-///
-/// ```
-/// use ndarray::array;
-/// use ordercal::half::f16;
-/// use ordercal::{ScoreKind, Scores};
-///
-/// let half = array![[f16::from_f32(1.5), f16::from_f32(-2.0)]];
-/// assert_eq!(Scores::new(ScoreKind::Logits, half.view())?.row(0), [1.5, -2.0]);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ScoreArray<'a> {

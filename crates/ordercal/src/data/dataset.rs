@@ -9,7 +9,6 @@ use super::fingerprint::Fingerprint;
 use super::folds::Folds;
 use super::scores::{NORMALISATION_TOLERANCE, Scores};
 use crate::error::{Error, Result};
-use crate::math::sum::Compensated;
 use crate::words::count;
 
 /// Scores with labels and, optionally, row weights and groups of rows that belong together.
@@ -86,18 +85,6 @@ impl<'a> Dataset<'a> {
     /// # Errors
     /// If the shapes differ, a row of `targets` is not a distribution, a masked class has a share, or the repeated rows
     /// do not fit in memory.
-    ///
-    /// ```
-    /// use ndarray::array;
-    /// use ordercal::{Dataset, ScoreKind, Scores};
-    ///
-    /// let scores = Scores::new(ScoreKind::Logits, array![[2.0_f32, 0.5, -1.0], [0.1, 0.3, 0.2]])?;
-    /// let data = Dataset::soft(scores, array![[0.75, 0.25, 0.0], [0.0, 0.0, 1.0]].view())?;
-    /// assert_eq!(data.labels(), [0, 1, 2]);
-    /// assert_eq!(data.weights().unwrap(), [0.75, 0.25, 1.0]);
-    /// assert_eq!((data.rows(), data.examples()), (3, 2));
-    /// # Ok::<(), ordercal::Error>(())
-    /// ```
     pub fn soft(scores: Scores<'a>, targets: ArrayView2<'_, f64>) -> Result<Self> {
         check_length("soft labels", targets.nrows(), scores.rows())?;
         if targets.ncols() != scores.classes() {
@@ -248,14 +235,9 @@ impl<'a> Dataset<'a> {
 
     /// The sum of the weights; N without weights.
     pub fn total_weight(&self) -> f64 {
-        self.sum_of_weights().value()
-    }
-
-    /// The same with its rounding error.
-    pub(crate) fn sum_of_weights(&self) -> Compensated {
         match &self.weights {
-            Some(weights) => weights.iter().copied().collect(),
-            None => [self.rows() as f64].into_iter().collect(),
+            Some(weights) => weights.iter().sum(),
+            None => self.rows() as f64,
         }
     }
 

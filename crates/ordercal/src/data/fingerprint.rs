@@ -11,20 +11,6 @@ use crate::error::Error;
 /// A hash of scores and labels that depends neither on the order of the rows nor on the format they were read from.
 ///
 /// The hash of a set of rows is the sum of the rows' hashes, so chunks can be [added](Self::add).
-///
-/// ```
-/// use ndarray::array;
-/// use ordercal::{Dataset, Fingerprint, ScoreKind, Scores};
-///
-/// let of = |logits: ndarray::Array2<f32>, labels: [u32; 2]| -> Result<Fingerprint, ordercal::Error> {
-///     Ok(Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?.fingerprint())
-/// };
-/// let found = of(array![[2.0, 1.0], [0.5, 3.0]], [0, 1])?;
-/// assert_eq!(found, of(array![[0.5, 3.0], [2.0, 1.0]], [1, 0])?);
-/// assert_ne!(found, of(array![[0.5, 3.0], [2.0, 1.0]], [0, 1])?);
-/// assert_eq!(found.to_string().parse(), Ok(found));
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Fingerprint {
     rows: u64,

@@ -8,17 +8,6 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 
 /// What the numbers in a score matrix are. The caller states it; it is never guessed.
-///
-/// ```
-/// use ordercal::ScoreKind;
-///
-/// let kind: ScoreKind = "log-probs".parse()?;
-/// assert_eq!(kind, ScoreKind::LogProbs);
-/// assert_eq!(kind.key(), "log-probs");
-/// assert_eq!(kind.to_string(), "log-probabilities");
-/// assert!("percent".parse::<ScoreKind>().is_err());
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScoreKind {

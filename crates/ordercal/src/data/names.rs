@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::error::{Error, Result};
+use crate::words;
 
 /// For each class of `known`, the column of `columns` with its name; `None` if the two are the same list.
 ///
@@ -11,18 +12,6 @@ use crate::error::{Error, Result};
 /// # Errors
 /// [`Error::ClassNamesDiffer`] if the two do not hold the same names; `owner` says whose `known` are, as in
 /// "the model". [`Error::InvalidArgument`] if a name repeats.
-///
-/// ```
-/// use ordercal::match_class_names;
-///
-/// let names = |list: [&str; 3]| list.map(String::from);
-/// let columns = names(["dog", "ape", "cat"]);
-/// let order = match_class_names(&columns, &names(["ape", "cat", "dog"]), "the model")?;
-/// assert_eq!(order, Some(vec![1, 2, 0]));
-/// assert_eq!(match_class_names(&columns, &columns, "the model")?, None);
-/// assert!(match_class_names(&columns, &names(["ape", "cat", "cow"]), "the model").is_err());
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 pub fn match_class_names(
     columns: &[String],
     known: &[String],
@@ -62,7 +51,6 @@ fn places(names: &[String]) -> Result<HashMap<&str, usize>> {
     Ok(places)
 }
 
-/// Names for a message; the first few of many.
 /// The names, and those of them that the other side does not have.
 fn with_those_alone(names: &[String], alone: &[&String]) -> String {
     let all = listed(names.iter());
@@ -90,8 +78,7 @@ fn listed<'a>(mut names: impl ExactSizeIterator<Item = &'a String>) -> String {
 /// A name without control characters, and not too long.
 fn printable(name: &str) -> String {
     const LONGEST: usize = 60;
-    let plain = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-    name.chars().take(LONGEST).map(plain).collect()
+    name.chars().take(LONGEST).map(words::printable).collect()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use ndarray::{ArrayView2, s};
+use ndarray::{ArrayView2, Zip, s};
 use rayon::prelude::*;
 
 use super::array::ScoreArray;
@@ -116,16 +116,6 @@ impl<'a> Scores<'a> {
     ///
     /// # Errors
     /// There are no rows, or fewer than two columns.
-    ///
-    /// ```
-    /// use ndarray::array;
-    /// use ordercal::{ScoreKind, Scores};
-    ///
-    /// let values = array![[1.0_f32, 2.0], [f32::NAN, 0.0]];
-    /// let (scores, refused) = Scores::without_invalid(ScoreKind::Logits, values.view())?;
-    /// assert_eq!((scores.row(0), refused), (&[1.0, 2.0][..], vec![1]));
-    /// # Ok::<(), ordercal::Error>(())
-    /// ```
     pub fn without_invalid(
         kind: ScoreKind,
         values: impl Into<ScoreArray<'a>>,
@@ -392,18 +382,9 @@ fn convert_rows<T: Copy + Sync>(
     let convert_row = |buffers: &mut (Narrower, Vec<f64>, Vec<f64>), row, narrow: &mut [f32]| {
         let (narrower, wide, logs) = buffers;
         let values = source.row(row);
-        match values.to_slice() {
-            Some(values) => {
-                for (wide, &value) in wide.iter_mut().zip(values) {
-                    *wide = to_f64(value);
-                }
-            }
-            None => {
-                for (wide, &value) in wide.iter_mut().zip(values) {
-                    *wide = to_f64(value);
-                }
-            }
-        }
+        Zip::from(&mut wide[..])
+            .and(values)
+            .for_each(|wide, &value| *wide = to_f64(value));
         check_wide(kind, row, wide, tolerance)?;
         match kind {
             ScoreKind::Probs => {

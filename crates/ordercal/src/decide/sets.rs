@@ -1,6 +1,6 @@
 //! Sets of classes that contain the label as often as asked: split conformal prediction.
 
-use ndarray::Array2;
+use ndarray::{Array2, ArrayView1};
 use serde::{Deserialize, Serialize};
 
 use super::binomial;
@@ -8,18 +8,12 @@ use crate::data::Scores;
 use crate::error::{Error, Result};
 use crate::math::softmax;
 use crate::metrics::Predictions;
+use crate::rank::argmax;
 use crate::rng::Rng;
 
 /// How badly a class fits a row: a set holds the classes that fit no worse than most labels do.
 ///
 /// With the classes in descending order of probability, of equally probable ones the first:
-///
-/// ```
-/// use ordercal::decide::SetMethod;
-///
-/// let raps = SetMethod::Raps { randomised: false, free: 1, penalty: 0.1 };
-/// assert_ne!(raps, SetMethod::Lac);
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "method", rename_all = "lowercase", deny_unknown_fields)]
 #[non_exhaustive]
@@ -47,26 +41,22 @@ pub enum SetMethod {
 
 impl SetMethod {
     /// The scores of all classes of a row, given their probabilities and u.
-    fn scores(self, probs: &[f64], u: f64, order: &mut Vec<usize>, target: &mut [f64]) {
+    fn scores(self, probs: &[f64], u: f64) -> Vec<f64> {
         let (free, penalty) = match self {
-            Self::Lac => {
-                for (score, p) in target.iter_mut().zip(probs) {
-                    *score = 1.0 - p;
-                }
-                return;
-            }
+            Self::Lac => return probs.iter().map(|p| 1.0 - p).collect(),
             Self::Aps { .. } => (0, 0.0),
             Self::Raps { free, penalty, .. } => (free, penalty),
         };
-        order.clear();
-        order.extend(0..probs.len());
-        order.sort_by(|&a, &b| probs[b].total_cmp(&probs[a]).then(a.cmp(&b)));
+        let mut order: Vec<usize> = (0..probs.len()).collect();
+        order.sort_by(|&a, &b| probs[b].total_cmp(&probs[a]));
+        let mut scores = vec![0.0; probs.len()];
         let mut before = 0.0;
         for (rank, &class) in order.iter().enumerate() {
             let p = probs[class];
-            target[class] = before + u * p + penalty * (rank + 1).saturating_sub(free) as f64;
+            scores[class] = before + u * p + penalty * (rank + 1).saturating_sub(free) as f64;
             before += p;
         }
+        scores
     }
 
     fn draw(self, rng: &mut Rng) -> f64 {
@@ -118,18 +108,6 @@ pub struct PredictionSets {
 }
 
 /// How prediction sets did on labelled rows.
-///
-/// ```
-/// use ndarray::array;
-/// use ordercal::decide::{PredictionSets, SetMethod};
-/// use ordercal::metrics::Predictions;
-///
-/// let probs = array![[0.7_f64, 0.2, 0.1], [0.5, 0.4, 0.1], [0.6, 0.3, 0.1], [0.4, 0.35, 0.25]];
-/// let calib = Predictions::from_probs(probs.view(), &[0, 1, 0, 2])?;
-/// let report = PredictionSets::learn(&calib, 0.6, SetMethod::Lac, 1357)?.evaluate(&calib, 1357);
-/// assert_eq!((report.coverage, report.class_coverage[2]), (0.75, Some(0.0)));
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct SetReport {
@@ -157,39 +135,27 @@ impl PredictionSets {
         method: SetMethod,
         seed: u64,
     ) -> Result<Self> {
-        let invalid = |name, value: String, expected| {
-            Err(Error::InvalidParameter {
-                name,
-                value,
-                expected,
-            })
-        };
         if !(coverage > 0.0 && coverage < 1.0) {
-            return invalid("coverage", coverage.to_string(), "above 0 and below 1");
+            return Err(Error::invalid("coverage", coverage, "above 0 and below 1"));
         }
         if let SetMethod::Raps { penalty, .. } = method
             && !(penalty >= 0.0 && penalty.is_finite())
         {
-            return invalid(
-                "penalty",
-                penalty.to_string(),
-                "a finite number of at least 0",
-            );
+            let expected = "a finite number of at least 0";
+            return Err(Error::invalid("penalty", penalty, expected));
         }
         if predictions.weights().is_some() {
             let expected = "none: the guarantee counts rows, each once";
-            return invalid("weights", "given".to_owned(), expected);
+            return Err(Error::invalid("weights", "given", expected));
         }
         let classes = predictions.classes();
-        let (mut probs, mut scores) = (vec![0.0; classes], vec![0.0; classes]);
-        let mut order = Vec::new();
+        let mut probs = vec![0.0; classes];
         let mut rng = Rng::new(seed);
         let labels = predictions.labels().iter().enumerate();
         let mut of_labels: Vec<f64> = labels
             .map(|(row, &label)| {
                 predictions.probabilities(row, &mut probs);
-                method.scores(&probs, method.draw(&mut rng), &mut order, &mut scores);
-                scores[label as usize]
+                method.scores(&probs, method.draw(&mut rng))[label as usize]
             })
             .collect();
         of_labels.sort_by(f64::total_cmp);
@@ -212,17 +178,14 @@ impl PredictionSets {
     pub fn sets(&self, scores: &Scores<'_>, seed: u64) -> Array2<bool> {
         let mut sets = Array2::from_elem((scores.rows(), scores.classes()), false);
         let mut probs = vec![0.0; scores.classes()];
-        let mut buffers = Buffers::new(scores.classes());
         let mut rng = new_rows(seed);
         for (row, mut set) in sets.rows_mut().into_iter().enumerate() {
             for (p, &score) in probs.iter_mut().zip(scores.row(row)) {
                 *p = f64::from(score);
             }
             softmax::probabilities(&mut probs);
-            let admitted = self.admit(&probs, &mut rng, &mut buffers);
-            for (target, &value) in set.iter_mut().zip(admitted) {
-                *target = value;
-            }
+            let admitted = self.admit(&probs, &mut rng);
+            set.assign(&ArrayView1::from(&admitted));
         }
         sets
     }
@@ -233,13 +196,12 @@ impl PredictionSets {
     pub fn evaluate(&self, predictions: &Predictions<'_>, seed: u64) -> SetReport {
         let classes = predictions.classes();
         let mut probs = vec![0.0; classes];
-        let mut buffers = Buffers::new(classes);
         let mut rng = new_rows(seed);
         let mut sizes = vec![0; classes + 1];
         let mut of_class = vec![(0_u64, 0_u64); classes];
         for (row, &label) in predictions.labels().iter().enumerate() {
             predictions.probabilities(row, &mut probs);
-            let admitted = self.admit(&probs, &mut rng, &mut buffers);
+            let admitted = self.admit(&probs, &mut rng);
             sizes[admitted.iter().filter(|&&admitted| admitted).count()] += 1;
             let (covered, all) = &mut of_class[label as usize];
             *covered += u64::from(admitted[label as usize]);
@@ -247,14 +209,11 @@ impl PredictionSets {
         }
         let covered: u64 = of_class.iter().map(|class| class.0).sum();
         let rows = predictions.rows() as u64;
-        let classes = sizes
-            .iter()
-            .enumerate()
-            .map(|(size, &count)| size as u64 * count);
+        let members: u64 = (0..).zip(&sizes).map(|(size, count)| size * count).sum();
         SetReport {
             coverage: covered as f64 / rows as f64,
             interval: binomial::interval(covered, rows, 0.95),
-            mean_size: classes.sum::<u64>() as f64 / rows as f64,
+            mean_size: members as f64 / rows as f64,
             class_coverage: of_class
                 .iter()
                 .map(|&(covered, all)| (all > 0).then(|| covered as f64 / all as f64))
@@ -263,40 +222,12 @@ impl PredictionSets {
         }
     }
 
-    fn admit<'b>(&self, probs: &[f64], rng: &mut Rng, buffers: &'b mut Buffers) -> &'b [bool] {
-        let u = self.method.draw(rng);
-        self.method
-            .scores(probs, u, &mut buffers.order, &mut buffers.scores);
-        for (admitted, &score) in buffers.admitted.iter_mut().zip(&buffers.scores) {
-            *admitted = score <= self.quantile;
-        }
-        if !self.allow_empty {
-            let first_largest = |best: usize, class: usize| {
-                if probs[class] > probs[best] {
-                    class
-                } else {
-                    best
-                }
-            };
-            buffers.admitted[(0..probs.len()).fold(0, first_largest)] = true;
-        }
-        &buffers.admitted
-    }
-}
-
-struct Buffers {
-    order: Vec<usize>,
-    scores: Vec<f64>,
-    admitted: Vec<bool>,
-}
-
-impl Buffers {
-    fn new(classes: usize) -> Self {
-        Self {
-            order: Vec::with_capacity(classes),
-            scores: vec![0.0; classes],
-            admitted: vec![false; classes],
-        }
+    /// Which classes are in the set of a row.
+    fn admit(&self, probs: &[f64], rng: &mut Rng) -> Vec<bool> {
+        let scores = self.method.scores(probs, self.method.draw(rng)).into_iter();
+        let mut admitted: Vec<bool> = scores.map(|score| score <= self.quantile).collect();
+        admitted[argmax(probs)] |= !self.allow_empty;
+        admitted
     }
 }
 
@@ -334,9 +265,10 @@ mod tests {
     fn scores_add_the_larger_probabilities_and_the_penalty() {
         let probs = [0.2, 0.5, 0.2, 0.1];
         let scores = |method: SetMethod, u: f64| {
-            let mut found = [0.0; 4];
-            method.scores(&probs, u, &mut Vec::new(), &mut found);
-            found.map(|score| (score * 1e6).round() / 1e6)
+            let found = method.scores(&probs, u).into_iter();
+            found
+                .map(|score| (score * 1e6).round() / 1e6)
+                .collect::<Vec<_>>()
         };
         assert_eq!(scores(SetMethod::Lac, 1.0), [0.8, 0.5, 0.8, 0.9]);
         let aps = SetMethod::Aps { randomised: false };

@@ -1,5 +1,6 @@
 //! The confidence above which few predictions are wrong.
 
+use derive_setters::Setters;
 use serde::{Deserialize, Serialize};
 
 use super::binomial;
@@ -8,17 +9,10 @@ use crate::metrics::Predictions;
 use crate::words::count;
 
 /// What a [`threshold`] is to promise.
-///
-/// ```
-/// use ordercal::decide::ThresholdOptions;
-///
-/// let promise = ThresholdOptions::default().with_max_error(0.01).with_confidence(0.9);
-/// assert!(promise.validate().is_ok());
-/// assert!(promise.with_max_error(1.5).validate().is_err());
-/// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Setters)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
+#[setters(prefix = "with_")]
 pub struct ThresholdOptions {
     /// The largest share of wrong predictions above the threshold; default 0.02.
     pub max_error: f64,
@@ -36,18 +30,6 @@ impl Default for ThresholdOptions {
 }
 
 impl ThresholdOptions {
-    /// Sets [`max_error`](Self::max_error).
-    pub fn with_max_error(mut self, max_error: f64) -> Self {
-        self.max_error = max_error;
-        self
-    }
-
-    /// Sets [`confidence`](Self::confidence).
-    pub fn with_confidence(mut self, confidence: f64) -> Self {
-        self.confidence = confidence;
-        self
-    }
-
     /// Checks the ranges.
     ///
     /// # Errors
@@ -58,11 +40,7 @@ impl ThresholdOptions {
             ("confidence", self.confidence),
         ] {
             if !(value > 0.0 && value < 1.0) {
-                return Err(Error::InvalidParameter {
-                    name,
-                    value: value.to_string(),
-                    expected: "above 0 and below 1",
-                });
+                return Err(Error::invalid(name, value, "above 0 and below 1"));
             }
         }
         Ok(())
@@ -75,19 +53,6 @@ impl ThresholdOptions {
 }
 
 /// A confidence and what is promised above it.
-///
-/// ```
-/// use ndarray::array;
-/// use ordercal::decide::{ThresholdOptions, threshold};
-/// use ordercal::metrics::Predictions;
-///
-/// // Nothing can be promised from two rows.
-/// let probs = array![[0.99_f64, 0.01], [0.9, 0.1]];
-/// let found = threshold(&Predictions::from_probs(probs.view(), &[0, 0])?, &ThresholdOptions::default())?;
-/// assert!(!found.is_promised() && found.threshold.is_infinite());
-/// assert!(!found.reason.is_empty());
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Threshold {
@@ -154,11 +119,8 @@ const OCTAVES: i32 = 44;
 pub fn threshold(predictions: &Predictions<'_>, options: &ThresholdOptions) -> Result<Threshold> {
     options.validate()?;
     if predictions.weights().is_some() {
-        return Err(Error::InvalidParameter {
-            name: "weights",
-            value: "given".to_owned(),
-            expected: "none: the guarantee counts rows, each once",
-        });
+        let expected = "none: the guarantee counts rows, each once";
+        return Err(Error::invalid("weights", "given", expected));
     }
     let stats = predictions.stats();
     let mut sorted: Vec<(f64, bool)> = stats.iter().map(|s| (s.confidence, s.hit())).collect();

@@ -6,13 +6,6 @@ use super::LEAST_ROWS;
 use crate::data::ScoreKind;
 
 /// Something that deserves a second look.
-///
-/// ```
-/// use ordercal::diagnose::Warning;
-///
-/// let warning = Warning::TooFewRows { rows: 12 };
-/// assert!(warning.to_string().starts_with("only 12 rows"));
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Warning {

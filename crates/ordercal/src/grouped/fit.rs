@@ -15,17 +15,6 @@ use crate::models::{ChainModel, Model, UncalibratedModel, apply};
 use crate::watch::{Unwatched, Watch, report_progress};
 
 /// The models of a group for each fold, fitted without its rows, and those of all rows.
-///
-/// ```
-/// use ordercal::Model;
-/// use ordercal::grouped::FoldModels;
-/// use ordercal::models::TsModel;
-///
-/// // Two folds and all rows; no group below them has a map of its own.
-/// let roots = vec![Model::from(TsModel::new(3, 0.5)?); 3];
-/// assert_eq!(FoldModels::new(roots.clone(), std::iter::empty())?, FoldModels::new(roots, [].into_iter())?);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct FoldModels {
     /// As chosen: the group's maps mixed with its parent's.
@@ -38,24 +27,6 @@ pub struct FoldModels {
 pub type FoldMaps = Vec<Option<GroupMap>>;
 
 /// What the rows of one group say. It needs nothing of other groups, so that each may be fitted where its rows are.
-///
-/// ```
-/// # use std::collections::BTreeMap;
-/// # use ndarray::Array2;
-/// # use ordercal::grouped::{GroupFit, GroupTree};
-/// # use ordercal::select::Folds;
-/// # use ordercal::{Dataset, Method, ScoreKind, Scores};
-/// # let logits = Array2::from_shape_fn((90, 3), |(row, class)| (row * (class + 7) % 11) as f32);
-/// # let labels: Vec<u32> = (0..90).map(|row| row % 3).collect();
-/// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits.view())?, &labels)?;
-/// # let how = GroupFit::new(Method::from_key("ts")?)?;
-/// # let folds = Folds::new(90, how.folds, 1)?;
-/// # let roots = vec![how.method.fit(&data)?.model; how.folds];
-/// # let tree = GroupTree::new(how.clone(), how.method.fit(&data)?, roots)?;
-/// let part = how.fit_part(&tree.parent(&["DE".to_owned()])?, &data, &folds)?;
-/// assert_eq!((part.rows, part.kept.last()), (90, Some(&90)));
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct GroupPart {

@@ -246,18 +246,6 @@ pub(crate) struct PieceGradients {
 const ROUNDING: f64 = 3.0;
 
 impl PieceGradients {
-    /// Sums that were taken elsewhere, and are given in the order of [`numbers`](Self::numbers).
-    pub(crate) fn from_numbers(numbers: &[f64]) -> Self {
-        Self {
-            sums: numbers.as_chunks::<4>().0.to_vec(),
-        }
-    }
-
-    /// The sums as one list.
-    pub(crate) fn numbers(&self) -> &[f64] {
-        self.sums.as_flattened()
-    }
-
     pub(crate) fn new(grid: Grid) -> Self {
         Self {
             sums: vec![[0.0; 4]; grid.intervals + 2],

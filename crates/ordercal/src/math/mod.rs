@@ -7,5 +7,4 @@ pub(crate) mod grid;
 pub(crate) mod lanes;
 pub(crate) mod simd;
 pub(crate) mod softmax;
-pub(crate) mod sum;
 pub(crate) mod tile;

@@ -2,11 +2,12 @@
 
 use rayon::prelude::*;
 
-use super::{FitReport, Fitted, check_positive};
+use super::likelihood::plain_nll;
+use super::{FitReport, Fitted};
 use crate::data::Dataset;
 use crate::error::Result;
 use crate::models::one_vs_rest::{map_count, write_log_odds};
-use crate::models::{Model, apply, count_unmasked};
+use crate::models::{Curve, CurveKind, CurvesModel, Model, apply, count_unmasked};
 use crate::optim::StopReason;
 use crate::watch::{Watch, report_progress};
 
@@ -24,17 +25,20 @@ pub(crate) struct BinaryCase {
     pub positive: bool,
 }
 
-/// Fits one map per class, or a single one for two classes.
+/// Fits one map per class, or a single one for two classes, and makes a model of K, the weight of the uniform distribution in
+/// its results (`smoothing`/(n + 1) for n rows, at most 1) and the maps.
 ///
 /// The cases of a class are the rows of positive weight in which it is not masked and not the only unmasked class; otherwise
 /// its probability is 0 or 1 and does not depend on the map.
-pub(crate) fn fit_maps<M: Send>(
+pub(crate) fn fit_one_vs_rest<M: Send, T: Into<Model>>(
     data: &Dataset<'_>,
-    nll_before: f64,
+    smoothing: f64,
     watch: &dyn Watch,
     fit: impl Fn(&[BinaryCase]) -> M + Sync,
-) -> Result<Vec<M>> {
+    model: impl FnOnce(usize, f64, Vec<M>) -> T,
+) -> Result<Fitted> {
     let classes = data.classes();
+    let nll_before = plain_nll(data);
     let mut log_odds = vec![0.0; data.rows() * classes];
     log_odds
         .par_chunks_mut(classes)
@@ -83,32 +87,27 @@ pub(crate) fn fit_maps<M: Send>(
             .collect();
         fitted.extend(maps.into_iter().flatten());
     }
-    Ok(fitted)
-}
-
-/// The weight of the uniform distribution in a model's result: smoothing/(n + 1) for n rows, at most 1.
-pub(crate) fn uniform_weight(smoothing: f64, data: &Dataset<'_>) -> f64 {
-    (smoothing / (data.total_weight() + 1.0)).min(1.0)
-}
-
-/// A fitted model with its report. The classes have no common loss, so the report has the mean NLL in its place.
-pub(crate) fn fitted(model: impl Into<Model>, data: &Dataset<'_>, nll_before: f64) -> Fitted {
-    let model = model.into();
+    let weight = (smoothing / (data.total_weight() + 1.0)).min(1.0);
+    let model = model(classes, weight, fitted).into();
+    // The classes have no common loss.
     let nll = apply::mean_nll(&model, data);
     let report = FitReport {
-        iterations: map_count(data.classes()),
+        iterations: count,
         evaluations: 2,
-        loss: nll,
-        nll_before,
-        nll_after: nll,
-        stop: StopReason::Converged,
-        notes: Vec::new(),
-        price_of_order: None,
+        ..FitReport::new(nll_before, nll, StopReason::Converged)
     };
-    Fitted { model, report }
+    Ok(Fitted { model, report })
 }
 
-/// Checks a smoothing. It must be positive, because a label of probability 0 has an infinite NLL.
-pub(crate) fn check_smoothing(value: f64) -> Result<()> {
-    check_positive("smoothing", value)
+/// Fits one curve per class, or a single one for two classes.
+pub(crate) fn fit_curves(
+    data: &Dataset<'_>,
+    smoothing: f64,
+    kind: CurveKind,
+    watch: &dyn Watch,
+    fit: impl Fn(&[BinaryCase]) -> Curve + Sync,
+) -> Result<Fitted> {
+    fit_one_vs_rest(data, smoothing, watch, fit, |classes, weight, curves| {
+        CurvesModel::new(classes, weight, kind, curves)
+    })
 }

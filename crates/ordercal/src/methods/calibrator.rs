@@ -5,7 +5,6 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::rows::FitRows;
 use crate::data::Dataset;
 use crate::error::Result;
 use crate::models::{Model, UncalibratedModel, apply};
@@ -79,14 +78,6 @@ pub trait Calibrator: Send + Sync {
 }
 
 /// What a fit is going to take, to a factor of two: it depends on the machine and on the data.
-///
-/// ```
-/// use ordercal::Method;
-///
-/// let estimate = Method::from_key("auto")?.estimate(5000, 10).expect("auto says it");
-/// assert!(estimate.seconds > 0.0 && estimate.bytes > 0.0);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// Seconds on the threads of the current pool, all of them idle.
@@ -113,11 +104,6 @@ pub(crate) trait Describe:
     /// ([`zeros`](super::zeros)).
     const READS_LOGARITHMS: bool = false;
 
-    /// The method as one that can be fitted by sums over the rows, if it can.
-    fn by_sums(&self) -> Option<&dyn FitRows> {
-        None
-    }
-
     /// The candidates of a hyperparameter search; only the method itself if there is nothing to choose.
     fn space(&self, _classes: usize) -> Vec<Self> {
         vec![self.clone()]
@@ -130,24 +116,6 @@ pub(crate) trait Describe:
 }
 
 /// A model with the report of its fit.
-///
-/// ```
-/// # use ndarray::Array2;
-/// # use ordercal::{Dataset, ScoreKind, Scores};
-/// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
-/// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
-/// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
-/// use ordercal::models::TsModel;
-/// use ordercal::{Fitted, Method};
-///
-/// let Fitted { model, report } = Method::from_key("ts")?.fit(&data)?;
-/// assert!(report.nll_after < report.nll_before);
-/// // The report of a model that was not fitted here.
-/// let measured = Fitted::measured(TsModel::new(3, 0.1)?.into(), &data);
-/// assert!(measured.report.nll_after >= report.nll_after);
-/// # let _ = model;
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fitted {
     /// The fitted model.
@@ -160,42 +128,18 @@ impl Fitted {
     /// A model with a report that holds its mean NLL on `data` before and after, and no other information on the fit.
     pub fn measured(model: Model, data: &Dataset<'_>) -> Self {
         let nll_after = apply::mean_nll(&model, data);
-        let report = FitReport {
-            iterations: 0,
-            evaluations: 1,
-            loss: nll_after,
-            nll_before: uncalibrated_nll(data),
-            nll_after,
-            stop: StopReason::Nothing,
-            notes: Vec::new(),
-            price_of_order: None,
-        };
+        let report = FitReport::new(uncalibrated_nll(data), nll_after, StopReason::Nothing);
         Self { model, report }
     }
 }
 
 /// The mean NLL of the uncalibrated scores.
-pub(crate) fn uncalibrated_nll(data: &Dataset<'_>) -> f64 {
+fn uncalibrated_nll(data: &Dataset<'_>) -> f64 {
     let identity = UncalibratedModel::new(data.classes()).expect("data have at least two classes");
     apply::mean_nll(&identity, data)
 }
 
 /// The report of a fit.
-///
-/// ```
-/// # use ndarray::Array2;
-/// # use ordercal::{Dataset, ScoreKind, Scores};
-/// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
-/// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
-/// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
-/// use ordercal::Method;
-/// use ordercal::optim::StopReason;
-///
-/// let report = Method::from_key("uncalibrated")?.fit(&data)?.report;
-/// assert_eq!((report.iterations, report.stop), (0, StopReason::Nothing));
-/// assert_eq!(report.nll_before, report.nll_after);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct FitReport {
@@ -218,6 +162,22 @@ pub struct FitReport {
     /// Remarks on the model for the user, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+impl FitReport {
+    /// The report of a fit whose only loss is the NLL, with one pass over the data.
+    pub(crate) fn new(nll_before: f64, nll_after: f64, stop: StopReason) -> Self {
+        Self {
+            iterations: 0,
+            evaluations: 1,
+            loss: nll_after,
+            nll_before,
+            nll_after,
+            stop,
+            notes: Vec::new(),
+            price_of_order: None,
+        }
+    }
 }
 
 impl<C: Calibrator + ?Sized> Calibrator for &C {

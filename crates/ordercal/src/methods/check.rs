@@ -2,6 +2,11 @@
 
 use crate::error::{Error, Result};
 
+/// A default for serde, whose derive has none for the whole of a type with constant parameters.
+pub(crate) fn one() -> f64 {
+    1.0
+}
+
 /// Checks that a hyperparameter is a finite number above 0.
 pub(crate) fn check_positive(name: &'static str, value: f64) -> Result<()> {
     if value > 0.0 && value.is_finite() {

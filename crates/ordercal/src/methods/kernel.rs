@@ -76,7 +76,7 @@ impl Calibrator for Kernel {
         let outcome = self.optimizer.minimize(
             &mut params,
             NOISE,
-            &mut |point, gradient| Ok(objective.evaluate(point, gradient)),
+            &mut |point, gradient| objective.evaluate(point, gradient),
             &mut |step: &Step<'_>| {
                 report_progress(watch, step.iteration, most, step.value).map(|()| None)
             },
@@ -97,11 +97,7 @@ impl Calibrator for Kernel {
             iterations: outcome.iterations,
             evaluations: outcome.evaluations + 1,
             loss,
-            nll_before: before,
-            nll_after: objective.nll,
-            stop: outcome.stop,
-            notes: Vec::new(),
-            price_of_order: None,
+            ..FitReport::new(before, objective.nll, outcome.stop)
         };
         let model = KernelModel::from_parts(parts)?.into();
         Ok(Fitted { model, report })

@@ -29,8 +29,8 @@ impl<'a> Likelihood<'a> {
         }
     }
 
-    /// The weighted sums of the NLL at β and of its first two derivatives in β.
-    pub(crate) fn sums(&self, beta: f64) -> [f64; 3] {
+    /// The mean NLL at β with its first two derivatives in β.
+    pub(crate) fn at(&self, beta: f64) -> Local {
         let parts = match &self.tiles {
             Some(tiles) => tiles.sums(beta as f32),
             None => long_rows(self.data, beta),
@@ -41,13 +41,8 @@ impl<'a> Likelihood<'a> {
                 *all += sum;
             }
         }
-        all
-    }
-
-    /// The mean NLL at β with its first two derivatives in β.
-    pub(crate) fn at(&self, beta: f64) -> Local {
         let total = self.data.total_weight();
-        let [value, slope, curvature] = self.sums(beta).map(|sum| sum / total);
+        let [value, slope, curvature] = all.map(|sum| sum / total);
         Local {
             value,
             slope,
@@ -63,7 +58,7 @@ pub(crate) fn plain_nll(data: &Dataset<'_>) -> f64 {
 
 /// Rows with fewer classes are transposed, so that a vector holds one class of several rows.
 const SHORT: usize = 24;
-/// Below this number of scores, starting threads takes longer than the work.
+/// The least number of scores per thread: for fewer, starting a thread takes longer than the work.
 const MIN_PARALLEL: usize = 1 << 17;
 
 /// Scores minus the maximum of their row, z = x − max, which do not depend on β.
@@ -103,15 +98,9 @@ impl Tiles {
             }
         };
         let cells = LANES * classes;
-        if z.len() < MIN_PARALLEL {
-            let tiles = z.chunks_mut(cells).zip(label_z.chunks_mut(LANES));
-            let tiles = tiles.zip(weights.chunks_mut(LANES));
-            tiles.enumerate().for_each(fill);
-        } else {
-            let tiles = z.par_chunks_mut(cells).zip(label_z.par_chunks_mut(LANES));
-            let tiles = tiles.zip(weights.par_chunks_mut(LANES));
-            tiles.enumerate().with_min_len(256).for_each(fill);
-        }
+        let tiles = z.par_chunks_mut(cells).zip(label_z.par_chunks_mut(LANES));
+        let tiles = tiles.zip(weights.par_chunks_mut(LANES)).enumerate();
+        tiles.with_min_len(MIN_PARALLEL / cells).for_each(fill);
         Self {
             classes,
             z,
@@ -126,14 +115,10 @@ impl Tiles {
             tiles_nll(z, self.classes, beta, label_z, weights)
         };
         let cells = ROWS * self.classes;
-        if self.z.len() < MIN_PARALLEL {
-            let rows = self.label_z.chunks(ROWS).zip(self.weights.chunks(ROWS));
-            self.z.chunks(cells).zip(rows).map(part).collect()
-        } else {
-            let labels = self.label_z.par_chunks(ROWS);
-            let rows = labels.zip(self.weights.par_chunks(ROWS));
-            self.z.par_chunks(cells).zip(rows).map(part).collect()
-        }
+        let labels = self.label_z.par_chunks(ROWS);
+        let rows = labels.zip(self.weights.par_chunks(ROWS));
+        let parts = self.z.par_chunks(cells).zip(rows);
+        parts.with_min_len(MIN_PARALLEL / cells).map(part).collect()
     }
 }
 
@@ -297,33 +282,24 @@ pub(crate) fn row_nll(
 /// The spread of the scores: the median, over the rows of positive weight that are not constant, of the largest score minus
 /// the mean of the unmasked ones; 0 if all rows are constant. The median is robust against outliers.
 pub(crate) fn spread(data: &Dataset<'_>) -> f64 {
-    let mut spreads = row_spreads_of(data);
-    if spreads.is_empty() {
-        return 0.0;
-    }
-    let middle = spreads.len() / 2;
-    *spreads.select_nth_unstable_by(middle, f64::total_cmp).1
-}
-
-/// The spreads of the rows of positive weight that are not constant.
-pub(crate) fn row_spreads_of(data: &Dataset<'_>) -> Vec<f64> {
     let classes = data.classes();
     let mut spreads: Vec<f64> = vec![0.0; data.rows()];
     let scores = data.scores().as_slice();
-    if scores.len() < MIN_PARALLEL {
-        row_spreads(scores, classes, &mut spreads);
-    } else {
-        spreads
-            .par_chunks_mut(ROWS)
-            .zip(scores.par_chunks(ROWS * classes))
-            .for_each(|(spreads, scores)| row_spreads(scores, classes, spreads));
-    }
+    spreads
+        .par_chunks_mut(ROWS)
+        .zip(scores.par_chunks(ROWS * classes))
+        .with_min_len(MIN_PARALLEL.div_ceil(ROWS * classes))
+        .for_each(|(spreads, scores)| row_spreads(scores, classes, spreads));
     let mut row = 0;
     spreads.retain(|&spread| {
         row += 1;
         spread > 0.0 && data.weight(row - 1) > 0.0
     });
-    spreads
+    if spreads.is_empty() {
+        return 0.0;
+    }
+    let middle = spreads.len() / 2;
+    *spreads.select_nth_unstable_by(middle, f64::total_cmp).1
 }
 
 vectorized! {

@@ -5,25 +5,24 @@
 pub(crate) mod binary;
 mod calibrator;
 mod check;
-pub mod divided;
 pub(crate) mod kernel;
 pub(crate) mod likelihood;
 mod linear;
 pub(crate) mod networks;
 mod points;
 mod regression;
-pub(crate) mod rows;
 pub(crate) mod table;
 pub(crate) mod temperature;
 pub(crate) mod zeros;
 
+pub(crate) use calibrator::Describe;
 pub use calibrator::{Calibrator, Estimate, FitReport, Fitted};
-pub(crate) use calibrator::{Describe, uncalibrated_nll};
 pub(crate) use check::{check_non_negative, check_positive};
 pub use network::{oi::OrderInvariant, op::OrderPreserving, unconstrained::NoConstraint};
 pub use networks::{Family, Network};
-pub use one_vs_rest::{histogram::BinLayout, isotonic::BlockLines};
+pub use one_vs_rest::{histogram::BinLayout, isotonic::BlockLines, platt::LogisticRegression};
 pub use regression::Targets;
+pub use scaling::svs::Structured;
 pub use temperature::SPREAD_BOUNDS;
 
 /// Declares the module of every method in the table.

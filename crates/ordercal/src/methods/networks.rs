@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use derive_setters::Setters;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -20,13 +21,6 @@ use crate::rank::Sorter;
 use crate::watch::{Unwatched, Watch};
 
 /// A network family: the differences between `oi`, `op` and `unconstrained`.
-///
-/// ```
-/// use ordercal::methods::{Family, OrderInvariant};
-/// use ordercal::models::Wiring;
-///
-/// assert_eq!(OrderInvariant::WIRING, Wiring::SortedToGaps);
-/// ```
 pub trait Family: fmt::Debug + Clone + PartialEq + Default + Send + Sync + 'static {
     /// The inputs of the network and the meaning of its outputs.
     const WIRING: Wiring;
@@ -44,22 +38,13 @@ pub trait Family: fmt::Debug + Clone + PartialEq + Default + Send + Sync + 'stat
 ///
 /// The fit minimises the weighted mean NLL + λ/2 ‖θ‖² over the parameters θ of a multi-layer perceptron with K inputs and K
 /// outputs. It starts at temperature scaling, and is reproducible for a given seed.
-///
-/// ```
-/// use ordercal::{InputKind, Oi, Op};
-/// use ordercal::optim::{Adam, EarlyStopping};
-///
-/// let method = Oi::default().with_hidden(&[20, 20]).with_optimizer(Adam::default().with_epochs(5));
-/// assert_eq!(method.hidden, [20, 20]);
-/// // For many classes: the ten largest scores only, with a penalty, until held-out rows no longer improve.
-/// let method = Op::default().with_top(10).with_lambda(1e-3).with_early_stopping(EarlyStopping::default()).with_seed(1);
-/// assert_eq!(method.with_input(InputKind::Raw).top, Some(10));
-/// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Setters)]
 #[serde(default, deny_unknown_fields, bound = "")]
 #[non_exhaustive]
+#[setters(prefix = "with_", strip_option, generate_private = false)]
 pub struct Network<F: Family> {
     /// The number of units of each hidden layer.
+    #[setters(into)]
     pub hidden: Vec<usize>,
     /// λ ≥ 0, the weight of the penalty λ/2 ‖θ‖² on all weights and biases.
     pub lambda: f64,
@@ -69,6 +54,7 @@ pub struct Network<F: Family> {
     /// `op`). `None`, or at least the number of classes less one, to read all scores.
     pub top: Option<usize>,
     /// The optimiser and its settings.
+    #[setters(into)]
     pub optimizer: Optimizer,
     /// Early stopping by the loss on held-out rows; `None` to train on all rows to the end.
     pub early_stopping: Option<EarlyStopping>,
@@ -81,57 +67,6 @@ pub struct Network<F: Family> {
 impl<F: Family> Default for Network<F> {
     fn default() -> Self {
         F::defaults()
-    }
-}
-
-impl<F: Family> Network<F> {
-    /// Sets the number of units of each hidden layer.
-    #[must_use]
-    pub fn with_hidden(mut self, hidden: &[usize]) -> Self {
-        self.hidden = hidden.to_vec();
-        self
-    }
-
-    /// Sets the weight of the L2 penalty.
-    #[must_use]
-    pub fn with_lambda(mut self, lambda: f64) -> Self {
-        self.lambda = lambda;
-        self
-    }
-
-    /// Sets the shift that is subtracted from a row before it enters the network.
-    #[must_use]
-    pub fn with_input(mut self, input: InputKind) -> Self {
-        self.input = input;
-        self
-    }
-
-    /// Sets how many of the largest scores the network reads one by one.
-    #[must_use]
-    pub fn with_top(mut self, top: usize) -> Self {
-        self.top = Some(top);
-        self
-    }
-
-    /// Sets the optimiser.
-    #[must_use]
-    pub fn with_optimizer(mut self, optimizer: impl Into<Optimizer>) -> Self {
-        self.optimizer = optimizer.into();
-        self
-    }
-
-    /// Enables early stopping by the loss on held-out rows.
-    #[must_use]
-    pub fn with_early_stopping(mut self, early_stopping: EarlyStopping) -> Self {
-        self.early_stopping = Some(early_stopping);
-        self
-    }
-
-    /// Sets the seed.
-    #[must_use]
-    pub fn with_seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
     }
 }
 
@@ -204,11 +139,7 @@ impl<F: Family> Calibrator for Network<F> {
             iterations: trained.iterations,
             evaluations: trained.evaluations,
             loss: trained.loss,
-            nll_before: start.nll_before,
-            nll_after: trained.nll,
-            stop: trained.stop,
-            notes: Vec::new(),
-            price_of_order: None,
+            ..FitReport::new(start.nll_before, trained.nll, trained.stop)
         };
         Ok(Fitted {
             model: model.into(),
@@ -249,7 +180,7 @@ impl<F: Family> Describe for Network<F> {
         let settings =
             layers(classes).flat_map(|hidden| LAMBDAS.map(|lambda| (hidden.clone(), lambda)));
         let candidate = |(hidden, lambda): (Vec<usize>, f64)| {
-            self.clone().with_hidden(&hidden).with_lambda(lambda)
+            self.clone().with_hidden(hidden).with_lambda(lambda)
         };
         settings.map(candidate).collect()
     }

@@ -7,13 +7,6 @@ use crate::math::exp::softplus_f64;
 use crate::math::simd::vectorized;
 
 /// The targets of a logistic regression.
-///
-/// ```
-/// use ordercal::Platt;
-/// use ordercal::methods::Targets;
-///
-/// assert_eq!(Platt::default().with_targets(Targets::Labels).targets, Targets::Labels);
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Targets {
@@ -25,16 +18,16 @@ pub enum Targets {
     Platt,
 }
 
-/// The rows of a regression: one or two standardised features each, a target and a weight.
+/// The rows of a regression: two standardised features each (the second is 0 if there is one), a target and a weight.
 ///
 /// Newton's method is invariant to scale, but its linear systems are better conditioned with standardised features.
 pub(super) struct Examples {
-    features: Vec<Feature>,
+    features: [Feature; 2],
     /// They add up to 1.
     weights: Vec<f64>,
     mean_target: f64,
     /// The means of target times feature: all that the loss needs of the targets.
-    products: Vec<f64>,
+    products: [f64; 2],
 }
 
 /// A feature of all rows, (x − mean)/scale.
@@ -48,7 +41,7 @@ impl Examples {
     /// The log-odds of the cases of a class as the only feature.
     pub(super) fn of_log_odds(cases: &[BinaryCase], targets: Targets) -> Self {
         let log_odds = cases.iter().map(|case| case.log_odds).collect();
-        Self::new(cases, targets, vec![log_odds])
+        Self::new(cases, targets, [log_odds, vec![0.0; cases.len()]])
     }
 
     /// The features ln p and −ln(1 − p) of the cases of a class.
@@ -56,10 +49,10 @@ impl Examples {
         let mut log_p: Vec<f64> = cases.iter().map(|case| case.log_odds).collect();
         let mut rest = vec![0.0; cases.len()];
         write_log_probabilities(&mut log_p, &mut rest);
-        Self::new(cases, targets, vec![log_p, rest])
+        Self::new(cases, targets, [log_p, rest])
     }
 
-    fn new(cases: &[BinaryCase], targets: Targets, features: Vec<Vec<f64>>) -> Self {
+    fn new(cases: &[BinaryCase], targets: Targets, features: [Vec<f64>; 2]) -> Self {
         let count = |positive: bool| -> f64 {
             let counted = cases.iter().filter(|case| case.positive == positive);
             counted.map(|case| case.weight).sum()
@@ -78,18 +71,15 @@ impl Examples {
     }
 
     fn from_columns(
-        features: Vec<Vec<f64>>,
+        features: [Vec<f64>; 2],
         targets: impl Iterator<Item = f64>,
         mut weights: Vec<f64>,
     ) -> Self {
         let total: f64 = weights.iter().sum();
         weights.iter_mut().for_each(|weight| *weight /= total);
-        let features: Vec<Feature> = features
-            .into_iter()
-            .map(|values| Feature::standardised(values, &weights))
-            .collect();
+        let features = features.map(|values| Feature::standardised(values, &weights));
         let mut mean_target = 0.0;
-        let mut products = vec![0.0; features.len()];
+        let mut products = [0.0; 2];
         for (row, (target, weight)) in targets.zip(&weights).enumerate() {
             mean_target += weight * target;
             for (product, feature) in products.iter_mut().zip(&features) {
@@ -135,22 +125,17 @@ pub(super) fn regress(examples: &Examples, used: [bool; 2]) -> ([f64; 3], f64) {
     if examples.weights.is_empty() {
         return ([0.0; 3], 0.0);
     }
-    let features = examples.features.iter().enumerate();
-    let features: Vec<(usize, &Feature)> = features.filter(|(place, _)| used[*place]).collect();
-    let columns: Vec<&[f64]> = features.iter().map(|(_, f)| &f.values[..]).collect();
     let mean_target = examples.mean_target.clamp(1e-12, 1.0 - 1e-12);
-    // The weights of the used features, zeros for the others, and the constant.
     let mut point = [0.0, 0.0, (mean_target / (1.0 - mean_target)).ln()];
     let mut of_targets = [0.0, 0.0, examples.mean_target];
-    for (target, (place, _)) in of_targets.iter_mut().zip(&features) {
-        *target = examples.products[*place];
+    let zeros = vec![0.0; examples.weights.len()];
+    let mut columns = [&zeros[..]; 2];
+    for place in (0..2).filter(|&place| used[place]) {
+        of_targets[place] = examples.products[place];
+        columns[place] = &examples.features[place].values;
     }
     let evaluate = |point: &[f64; 3]| {
-        let mut sums = match columns[..] {
-            [x, y] => two_features(x, y, &examples.weights, point),
-            [x] => one_feature(x, &examples.weights, point),
-            _ => no_feature(point),
-        };
+        let mut sums = add_up(columns[0], columns[1], &examples.weights, point);
         for ((slope, target), value) in sums.gradient.iter_mut().zip(of_targets).zip(point) {
             sums.value -= target * value;
             *slope -= target;
@@ -184,9 +169,9 @@ pub(super) fn regress(examples: &Examples, used: [bool; 2]) -> ([f64; 3], f64) {
         (point, current) = next;
     }
     let mut result = [0.0, 0.0, point[2]];
-    for (weight, (place, feature)) in point.iter().zip(&features) {
-        result[*place] = weight / feature.scale;
-        result[2] -= result[*place] * feature.mean;
+    for (place, feature) in examples.features.iter().enumerate() {
+        result[place] = point[place] / feature.scale;
+        result[2] -= result[place] * feature.mean;
     }
     (result, current.value)
 }
@@ -203,38 +188,29 @@ const LANES: usize = 8;
 /// Value, gradient and Hessian.
 const TERMS: usize = 10;
 
-/// The sums for two features, or for one if `TWO` is false, in lanes.
-#[inline(always)]
-fn add_up<const TWO: bool>(x: &[f64], y: &[f64], weights: &[f64], point: &[f64; 3]) -> Sums {
-    let mut sums = [[0.0; LANES]; TERMS];
-    let whole = x.len() - x.len() % LANES;
-    for start in (0..whole).step_by(LANES) {
-        let part = |column: &[f64]| -> [f64; LANES] {
-            let mut lanes = [0.0; LANES];
-            lanes.copy_from_slice(&column[start..start + LANES]);
-            lanes
-        };
-        let y = if TWO { part(y) } else { [0.0; LANES] };
-        add_lanes::<TWO>(&mut sums, &part(x), &y, &part(weights), point);
-    }
-    // Rows of weight 0 fill the last lanes.
-    let rest = |column: &[f64]| -> [f64; LANES] {
-        let mut lanes = [0.0; LANES];
-        lanes[..column.len() - whole].copy_from_slice(&column[whole..]);
-        lanes
-    };
-    let y = if TWO { rest(y) } else { [0.0; LANES] };
-    add_lanes::<TWO>(&mut sums, &rest(x), &y, &rest(weights), point);
-    let [value, gx, gy, gc, xx, xy, yy, xc, yc, cc] = sums.map(|lanes| lanes.iter().sum());
-    Sums {
-        value,
-        gradient: [gx, gy, gc],
-        hessian: [[xx, 0.0, 0.0], [xy, yy, 0.0], [xc, yc, cc]],
+vectorized! {
+    /// The sums in lanes.
+    fn add_up(x: &[f64], y: &[f64], weights: &[f64], point: &[f64; 3]) -> Sums {
+        let mut sums = [[0.0; LANES]; TERMS];
+        for start in (0..x.len()).step_by(LANES) {
+            // Rows of weight 0 fill the last lanes.
+            let part = |column: &[f64]| match column[start..].first_chunk::<LANES>() {
+                Some(lanes) => *lanes,
+                None => std::array::from_fn(|lane| column.get(start + lane).copied().unwrap_or(0.0)),
+            };
+            add_lanes(&mut sums, &part(x), &part(y), &part(weights), point);
+        }
+        let [value, gx, gy, gc, xx, xy, yy, xc, yc, cc] = sums.map(|lanes| lanes.iter().sum());
+        Sums {
+            value,
+            gradient: [gx, gy, gc],
+            hessian: [[xx, 0.0, 0.0], [xy, yy, 0.0], [xc, yc, cc]],
+        }
     }
 }
 
 #[inline(always)]
-fn add_lanes<const TWO: bool>(
+fn add_lanes(
     sums: &mut [[f64; LANES]; TERMS],
     x: &[f64; LANES],
     y: &[f64; LANES],
@@ -242,47 +218,20 @@ fn add_lanes<const TWO: bool>(
     point: &[f64; 3],
 ) {
     for (lane, ((&x, &y), &weight)) in x.iter().zip(y).zip(weights).enumerate() {
-        let z = if TWO {
-            x * point[0] + y * point[1] + point[2]
-        } else {
-            x * point[0] + point[2]
-        };
+        let z = x * point[0] + y * point[1] + point[2];
         let (softplus, p) = softplus_f64(z);
         let slope = weight * p;
         let curvature = slope * (1.0 - p);
         sums[0][lane] += weight * softplus;
         sums[1][lane] += slope * x;
+        sums[2][lane] += slope * y;
         sums[3][lane] += slope;
         sums[4][lane] += curvature * x * x;
+        sums[5][lane] += curvature * x * y;
+        sums[6][lane] += curvature * y * y;
         sums[7][lane] += curvature * x;
+        sums[8][lane] += curvature * y;
         sums[9][lane] += curvature;
-        if TWO {
-            sums[2][lane] += slope * y;
-            sums[5][lane] += curvature * x * y;
-            sums[6][lane] += curvature * y * y;
-            sums[8][lane] += curvature * y;
-        }
-    }
-}
-
-vectorized! {
-    fn two_features(x: &[f64], y: &[f64], weights: &[f64], point: &[f64; 3]) -> Sums {
-        add_up::<true>(x, y, weights, point)
-    }
-}
-
-vectorized! {
-    fn one_feature(x: &[f64], weights: &[f64], point: &[f64; 3]) -> Sums {
-        add_up::<false>(x, &[], weights, point)
-    }
-}
-
-fn no_feature(point: &[f64; 3]) -> Sums {
-    let (value, p) = softplus_f64(point[2]);
-    Sums {
-        value,
-        gradient: [0.0, 0.0, p],
-        hessian: [[0.0; 3], [0.0; 3], [0.0, 0.0, p * (1.0 - p)]],
     }
 }
 
@@ -355,7 +304,7 @@ mod tests {
                 })
                 .collect();
             let weights: Vec<f64> = (0..rows).map(|i| (i % 3) as f64).collect();
-            let columns = vec![x.clone(), y.clone()];
+            let columns = [x.clone(), y.clone()];
             let examples =
                 Examples::from_columns(columns, targets.iter().copied(), weights.clone());
             let total: f64 = weights.iter().sum();

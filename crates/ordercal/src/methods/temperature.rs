@@ -1,7 +1,8 @@
 //! The fit of the inverse temperature β: the method `ts`, and the starting point of the other methods.
 
 use super::FitReport;
-use super::rows::Rows;
+use super::likelihood::{Likelihood, spread};
+use crate::data::Dataset;
 use crate::error::Result;
 use crate::optim::StopReason;
 use crate::optim::scalar::{self, Curvature, Local};
@@ -21,21 +22,15 @@ pub const SPREAD_BOUNDS: (f64, f64) = (1e-3, 1e2);
 const TOLERANCE: f64 = 1e-7;
 
 /// Fits β by maximum likelihood.
-pub(crate) fn fit_beta(data: &dyn Rows, watch: &dyn Watch) -> Result<(f64, FitReport)> {
-    let spread = data.spread()?;
-    let likelihood = data.likelihood();
-    let before = likelihood(1.0)?;
+pub(crate) fn fit_beta(data: &Dataset<'_>, watch: &dyn Watch) -> Result<(f64, FitReport)> {
+    let spread = spread(data);
+    let likelihood = Likelihood::new(data);
+    let before = likelihood.at(1.0);
     if spread == 0.0 {
         // All rows are constant: every temperature gives the uniform distribution.
         let report = FitReport {
-            iterations: 0,
             evaluations: 2,
-            loss: before.value,
-            nll_before: before.value,
-            nll_after: before.value,
-            stop: StopReason::Nothing,
-            notes: Vec::new(),
-            price_of_order: None,
+            ..FitReport::new(before.value, before.value, StopReason::Nothing)
         };
         return Ok((1.0, report));
     }
@@ -52,7 +47,7 @@ pub(crate) fn fit_beta(data: &dyn Rows, watch: &dyn Watch) -> Result<(f64, FitRe
         let at = if log_beta == 0.0 {
             before
         } else {
-            likelihood(beta)?
+            likelihood.at(beta)
         };
         report_progress(watch, steps, steps + 1, at.value)?;
         steps += 1;
@@ -65,12 +60,7 @@ pub(crate) fn fit_beta(data: &dyn Rows, watch: &dyn Watch) -> Result<(f64, FitRe
     let report = FitReport {
         iterations: steps,
         evaluations: minimum.evaluations + 1,
-        loss: minimum.value,
-        nll_before: before.value,
-        nll_after: minimum.value,
-        stop: minimum.stop,
-        notes: Vec::new(),
-        price_of_order: None,
+        ..FitReport::new(before.value, minimum.value, minimum.stop)
     };
     Ok((minimum.at.exp(), report))
 }
@@ -79,15 +69,15 @@ pub(crate) fn fit_beta(data: &dyn Rows, watch: &dyn Watch) -> Result<(f64, FitRe
 const SAMPLE: usize = 2048;
 
 /// ln β fitted to a sample of the rows, if the data are much larger than the sample.
-fn fit_sample(data: &dyn Rows) -> Result<Option<f64>> {
+fn fit_sample(data: &Dataset<'_>) -> Result<Option<f64>> {
     if data.rows() < 4 * SAMPLE || data.rows() * data.classes() < 1 << 20 {
         return Ok(None);
     }
     let stride = data.rows() / SAMPLE;
     let rows: Vec<usize> = (0..SAMPLE).map(|index| index * stride).collect();
-    let Some(sample) = data.sample(&rows)? else {
+    if rows.iter().all(|&row| data.weight(row) == 0.0) {
         return Ok(None);
-    };
-    let (beta, _) = fit_beta(&sample, &Unwatched)?;
+    }
+    let (beta, _) = fit_beta(&data.select(&rows), &Unwatched)?;
     Ok(Some(beta.ln()))
 }

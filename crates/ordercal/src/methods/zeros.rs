@@ -20,7 +20,7 @@
 use rayon::prelude::*;
 
 use super::Fitted;
-use super::rows::{Rows, nll_before};
+use super::likelihood::plain_nll;
 use super::temperature::fit_beta;
 use crate::data::{Dataset, ScoreKind, Scores};
 use crate::error::Result;
@@ -50,19 +50,19 @@ pub(crate) struct Floor {
 
 /// The zeros of some rows.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Zeros {
+struct Zeros {
     /// Rows that count and have a class at zero.
-    pub rows: usize,
+    rows: usize,
     /// Those whose label is at zero.
-    pub labels: usize,
+    labels: usize,
     /// How far the lowest score is below the top of its row.
-    pub depth: f32,
+    depth: f32,
 }
 
 impl Floor {
     /// Learns the floor; nothing for data without zeros.
-    pub(crate) fn learn(data: &dyn Rows) -> Result<Option<Self>> {
-        let zeros = data.zeros()?;
+    pub(crate) fn learn(data: &Dataset<'_>) -> Result<Option<Self>> {
+        let zeros = count(data);
         if zeros.rows == 0 {
             return Ok(None);
         }
@@ -73,7 +73,10 @@ impl Floor {
         let mut best: Option<(f64, f64)> = None;
         let mut share = LARGEST_SHARE;
         while best.is_none() || share > 0.5 / (total + 1.0) {
-            let (_, fit) = fit_beta(&*data.with_floor(share)?, &Unwatched)?;
+            let (_, fit) = fit_beta(
+                &read(&with_share(data.classes(), share)?, data)?,
+                &Unwatched,
+            )?;
             let value = total * fit.nll_after - share.ln();
             if best.is_none_or(|(least, _)| value < least) {
                 best = Some((value, share));
@@ -96,18 +99,13 @@ impl Floor {
         read(&self.model, data)
     }
 
-    /// The share of the uniform distribution.
-    pub(crate) fn share(&self) -> f64 {
-        self.share
-    }
-
     /// The map itself.
     pub(crate) fn model(&self) -> &Model {
         &self.model
     }
 
     /// What there is to say of the zeros.
-    pub(crate) fn note(&self, data: &dyn Rows) -> String {
+    pub(crate) fn note(&self, data: &Dataset<'_>) -> String {
         let verb = if self.zeros.rows == 1 { "has" } else { "have" };
         format!(
             "{} of {} rows {verb} a class of probability 0, and in {} of them it was the right one: zeros are read as {:.1e}",
@@ -119,9 +117,9 @@ impl Floor {
     }
 
     /// The floor with a model behind it that was fitted to what it gives.
-    pub(crate) fn before(self, then: Fitted, data: &dyn Rows) -> Result<Fitted> {
+    pub(crate) fn before(self, then: Fitted, data: &Dataset<'_>) -> Result<Fitted> {
         let mut report = then.report;
-        report.nll_before = nll_before(data)?;
+        report.nll_before = plain_nll(data);
         report.notes.push(self.note(data));
         Ok(Fitted {
             model: ChainModel::new(self.model, then.model)?.into(),
@@ -139,18 +137,13 @@ fn with_share(classes: usize, share: f64) -> Result<Model> {
     Ok(EtsModel::from_parts(parts)?.into())
 }
 
-/// Data with a floor.
-pub(crate) fn with_floor(data: &Dataset<'_>, share: f64) -> Result<Dataset<'static>> {
-    read(&with_share(data.classes(), share)?, data)
-}
-
 fn read(model: &Model, data: &Dataset<'_>) -> Result<Dataset<'static>> {
     let logs = model.apply::<f32>(data.scores(), ScoreKind::LogProbs)?;
     data.with_scores(Scores::new(ScoreKind::LogProbs, logs)?.into_owned())
 }
 
 /// Counts the zeros.
-pub(crate) fn count(data: &Dataset<'_>) -> Zeros {
+fn count(data: &Dataset<'_>) -> Zeros {
     let depth = f64::from(SMALLEST).ln() + SLACK;
     // No log-sum-exp is further above the largest score, and rounding counts for less than 1.
     let most = (data.classes() as f64).ln() + 1.0;

@@ -3,22 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 /// How the range of confidences is cut into bins.
-///
-/// ```
-/// use ndarray::array;
-/// use ordercal::metrics::{Binning, MetricOptions, Predictions, Reliability, Target};
-///
-/// let probs = array![[0.5_f64, 0.5], [0.8, 0.2], [0.9, 0.1], [1.0, 0.0]];
-/// let predictions = Predictions::from_probs(probs.view(), &[0, 0, 1, 0])?;
-/// let counts = |binning| -> ordercal::Result<Vec<u64>> {
-///     let options = MetricOptions::default().with_bins(2);
-///     let diagram = Reliability::new(&predictions, Target::TopLabel, binning, &options)?;
-///     Ok(diagram.bins.iter().map(|bin| bin.count).collect())
-/// };
-/// assert_eq!(counts(Binning::EqualWidth)?, [1, 3]);
-/// assert_eq!(counts(Binning::EqualMass)?, [2, 2]);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -115,33 +99,31 @@ pub(crate) fn debiased_square(bins: &[BinSum]) -> f64 {
     (sum / total).max(0.0)
 }
 
+/// The largest |Σ weight · (confidence − hit)| / Σ weight over the rows up to any confidence.
+pub(crate) fn largest_cumulative_gap(rows: &Sorted<'_>) -> f64 {
+    let (mut largest, mut sum, mut total) = (0.0_f64, 0.0, 0.0);
+    for (row, &confidence) in rows.confidence.iter().enumerate() {
+        let weight = rows.weight.map_or(1.0, |w| w[row]);
+        sum += weight * (confidence - rows.hit[row]);
+        total += weight;
+        // Rows with equal confidences count together.
+        let next = rows.confidence.get(row + 1);
+        if next.is_none_or(|&next| next > confidence) {
+            largest = largest.max(f64::abs(sum));
+        }
+    }
+    largest / total
+}
+
 /// Edge i of `bins` bins of equal width.
 pub(crate) fn edge(i: usize, bins: usize) -> f64 {
     i as f64 / bins as f64
 }
 
-/// Whether a confidence is so far inside of its bin, as a part of the width, that rounding does not matter.
-#[inline]
-fn is_inside(part: f64) -> bool {
-    (part - 0.5).abs() < 0.5 - 1e-9
-}
-
 /// The bin of a confidence under [`Binning::EqualWidth`].
 #[inline]
 pub(crate) fn equal_width_bin(confidence: f64, bins: usize) -> usize {
-    let product = confidence * bins as f64;
-    let mut bin = (product as usize).min(bins - 1);
-    if is_inside(product - bin as f64) {
-        return bin;
-    }
-    // The product is rounded, so compare with the edges themselves.
-    while bin > 0 && confidence <= edge(bin, bins) {
-        bin -= 1;
-    }
-    while bin + 1 < bins && confidence > edge(bin + 1, bins) {
-        bin += 1;
-    }
-    bin
+    bin_of(confidence, bins, bins - 1, |edge| confidence > edge)
 }
 
 /// The bin of a confidence under [`Binning::LeftClosed`] with `bins` = B, from 0 to B − 1.
@@ -150,16 +132,22 @@ pub(crate) fn left_closed_bin(confidence: f64, bins: usize) -> usize {
     if bins == 1 {
         return 0;
     }
-    let widths = bins - 1;
+    bin_of(confidence, bins - 1, bins - 1, |edge| confidence >= edge)
+}
+
+/// The bin among those of width 1/`widths`, up to the `last`, given whether the confidence is beyond an edge.
+#[inline(always)]
+fn bin_of(confidence: f64, widths: usize, last: usize, is_beyond: impl Fn(f64) -> bool) -> usize {
     let product = confidence * widths as f64;
-    let mut bin = (product as usize).min(widths);
-    if is_inside(product - bin as f64) {
+    let mut bin = (product as usize).min(last);
+    // So far inside of the bin that rounding does not matter.
+    if (product - bin as f64 - 0.5).abs() < 0.5 - 1e-9 {
         return bin;
     }
-    while bin > 0 && confidence < edge(bin, widths) {
+    while bin > 0 && !is_beyond(edge(bin, widths)) {
         bin -= 1;
     }
-    while bin < widths && confidence >= edge(bin + 1, widths) {
+    while bin < last && is_beyond(edge(bin + 1, widths)) {
         bin += 1;
     }
     bin
@@ -194,22 +182,16 @@ impl<'a> Sorted<'a> {
     /// The index behind the last row of every bin.
     fn ends(&self, binning: Binning, bins: usize) -> Vec<usize> {
         let c = self.confidence;
-        match binning {
-            Binning::EqualWidth => (1..bins)
-                .map(|i| c.partition_point(|&v| v <= edge(i, bins)))
-                .chain([c.len()])
-                .collect(),
+        let up_to = |edge: f64| c.partition_point(|&v| v <= edge);
+        let mut ends: Vec<usize> = match binning {
+            Binning::EqualWidth => (1..bins).map(|i| up_to(edge(i, bins))).collect(),
             Binning::LeftClosed => (1..bins)
                 .map(|i| c.partition_point(|&v| v < edge(i, bins - 1)))
-                .chain([c.len()])
                 .collect(),
-            Binning::EqualMass => self
-                .equal_mass_edges(bins)
-                .iter()
-                .map(|&edge| c.partition_point(|&v| v <= edge))
-                .chain([c.len()])
-                .collect(),
-        }
+            Binning::EqualMass => self.equal_mass_edges(bins).into_iter().map(up_to).collect(),
+        };
+        ends.push(c.len());
+        ends
     }
 
     /// The inner edges of [`Binning::EqualMass`], ascending; repeated edges give empty bins.
@@ -250,7 +232,9 @@ impl<'a> Sorted<'a> {
             } else {
                 row
             };
-            edges.push(midway(row, next));
+            // By rounding, an edge can lie below the one before it.
+            let last = edges.last().copied().unwrap_or(0.0);
+            edges.push(f64::max(midway(row, next), last));
         }
         edges
     }
@@ -286,26 +270,15 @@ impl<'a> Sorted<'a> {
                 let end = end.max(start);
                 let rows = start..end;
                 start = end;
-                let confidence = &self.confidence[rows.clone()];
-                let hit = &self.hit[rows.clone()];
-                match self.weight {
-                    None => BinSum {
-                        rows: confidence.len() as u64,
-                        weight: confidence.len() as f64,
-                        confidence: confidence.iter().sum(),
-                        hits: hit.iter().sum(),
-                    },
-                    Some(weight) => {
-                        let mut sum = BinSum::default();
-                        for ((&w, &c), &h) in weight[rows].iter().zip(confidence).zip(hit) {
-                            sum.rows += u64::from(w > 0.0);
-                            sum.weight += w;
-                            sum.confidence += w * c;
-                            sum.hits += w * h;
-                        }
-                        sum
-                    }
+                let mut sum = BinSum::default();
+                for row in rows {
+                    let weight = self.weight.map_or(1.0, |weight| weight[row]);
+                    sum.rows += u64::from(weight > 0.0);
+                    sum.weight += weight;
+                    sum.confidence += weight * self.confidence[row];
+                    sum.hits += weight * self.hit[row];
                 }
+                sum
             })
             .collect()
     }

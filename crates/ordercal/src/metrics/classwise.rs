@@ -1,23 +1,22 @@
 //! Calibration errors of single classes: the probability pⱼ of a class against 1{y = j}.
 
-use super::binning::{
-    BinSum, Binning, Sorted, debiased_square, edge, equal_width_bin, left_closed_bin, power_of_gaps,
-};
+use super::binning::{BinSum, Binning, edge, equal_width_bin, left_closed_bin};
 use super::columns::for_each_class;
 use super::equal_mass::{PrefixSums, Weightings};
 use super::kernels;
-use super::options::MetricOptions;
 use super::order_statistics::OrderStatistics;
 use super::predictions::Predictions;
+use super::top_label::SortedRows;
 
-/// The errors of every class, for each kind of bins and under each weighting of the rows: Σ share · |gap|ᵖ over
-/// fixed bins, the debiased squared error over bins of equal mass. `None` is a weighting by 1.
-pub(crate) fn class_errors(
+/// What `read` makes of the bins of every class, for each kind of bins and under each weighting of the rows; `None` is a
+/// weighting by 1.
+pub(crate) fn for_class_bins<T: Clone + Send>(
     predictions: &Predictions<'_>,
     weightings: &[Option<&[f64]>],
-    options: &MetricOptions,
+    bins: usize,
     binnings: &[Binning],
-) -> Vec<Vec<Vec<f64>>> {
+    read: impl Fn(Binning, Vec<BinSum>) -> T + Sync,
+) -> Vec<Vec<Vec<T>>> {
     let members = Members::new(predictions);
     let weighted = weightings.iter().any(Option::is_some);
     let together = match weighted && binnings.contains(&Binning::EqualMass) {
@@ -30,38 +29,27 @@ pub(crate) fn class_errors(
         |class, column, scratch| {
             let hits = members.of(class);
             let split = &mut scratch.split;
-            if binnings
-                .iter()
-                .any(|&binning| binning != Binning::EqualMass)
-            {
-                split.of(column, edge(1, options.bins), weighted);
+            if binnings.iter().any(|&kind| kind != Binning::EqualMass) {
+                split.of(column, edge(1, bins), weighted);
             }
-            let mut errors = Vec::with_capacity(binnings.len() * weightings.len());
+            let mut found = Vec::with_capacity(binnings.len() * weightings.len());
             for &binning in binnings {
+                let read = |sums| read(binning, sums);
                 if binning == Binning::EqualMass && weighted {
-                    scratch
-                        .sorter
-                        .sort(column, predictions.labels(), class, true);
-                    let sorter = &scratch.sorter;
-                    let sorted = Sorted::new(&sorter.confidence, &sorter.hit, None);
-                    let (sums, rows) = (&mut scratch.sums, &sorter.row);
-                    errors.extend(sums.debiased_squares(&sorted, rows, &together, options.bins));
+                    let rows = SortedRows::of_class(column, predictions.labels(), class);
+                    found.extend(scratch.sums.each(&rows, &together, bins, read));
                 } else if binning == Binning::EqualMass {
-                    let sums = scratch.statistics.bin_sums(column, hits, options.bins);
-                    let error = debiased_square(&sums);
-                    errors.extend(weightings.iter().map(|_| error));
+                    let one = read(scratch.statistics.bin_sums(column, hits, bins));
+                    found.extend(weightings.iter().map(|_| one.clone()));
                 } else {
-                    let bins = FixedBins::new(binning, options.bins, split, column, hits);
-                    let error = |weights: &Option<&[f64]>| {
-                        power_of_gaps(&bins.sums(*weights), options.norm)
-                    };
-                    errors.extend(weightings.iter().map(error));
+                    let fixed = FixedBins::new(binning, bins, split, column, hits);
+                    found.extend(weightings.iter().map(|weights| read(fixed.sums(*weights))));
                 }
             }
-            errors
+            found
         },
     );
-    let of = |place: usize| per_class.iter().map(|errors| errors[place]).collect();
+    let of = |place: usize| per_class.iter().map(|found| found[place].clone()).collect();
     let under = |kind: usize| {
         let places = kind * weightings.len()..(kind + 1) * weightings.len();
         places.map(of).collect()
@@ -73,7 +61,6 @@ pub(crate) fn class_errors(
 #[derive(Default)]
 struct ColumnScratch {
     split: Split,
-    sorter: ColumnSorter,
     sums: PrefixSums,
     statistics: OrderStatistics,
 }
@@ -191,54 +178,8 @@ impl<'a> FixedBins<'a> {
     }
 }
 
-/// Sorts columns; its buffers are reused from one column to the next.
-#[derive(Default)]
-pub(super) struct ColumnSorter {
-    /// A probability's bits, shifted left by one, with the hit as the last bit.
-    keys: Vec<u64>,
-    /// The same with the row, for columns with weights.
-    keys_with_rows: Vec<(u64, usize)>,
-    pub(super) confidence: Vec<f64>,
-    pub(super) hit: Vec<f64>,
-    row: Vec<usize>,
-}
-
-impl ColumnSorter {
-    pub(super) fn sort(&mut self, column: &[f64], labels: &[u32], class: usize, with_rows: bool) {
-        // Probabilities are not negative, so the sign bit is free and the bits sort as the numbers do.
-        let key =
-            |row: usize| (column[row].to_bits() << 1) | u64::from(labels[row] as usize == class);
-        let confidence = |key: u64| f64::from_bits(key >> 1);
-        let hit = |key: u64| f64::from((key & 1) as u32);
-        self.confidence.clear();
-        self.hit.clear();
-        self.row.clear();
-        if !with_rows {
-            self.keys.clear();
-            self.keys.extend((0..column.len()).map(key));
-            self.keys.sort_unstable();
-            self.confidence
-                .extend(self.keys.iter().map(|&k| confidence(k)));
-            self.hit.extend(self.keys.iter().map(|&k| hit(k)));
-        } else {
-            self.keys_with_rows.clear();
-            self.keys_with_rows
-                .extend((0..column.len()).map(|row| (key(row), row)));
-            self.keys_with_rows.sort_unstable();
-            let keys = &self.keys_with_rows;
-            self.confidence
-                .extend(keys.iter().map(|&(k, _)| confidence(k)));
-            self.hit.extend(keys.iter().map(|&(k, _)| hit(k)));
-            self.row.extend(keys.iter().map(|&(_, row)| row));
-        }
-    }
-}
-
-/// The probabilities of one class in ascending order, their hits and their weights.
-pub(crate) fn sorted_column(
-    predictions: &Predictions<'_>,
-    class: usize,
-) -> (Vec<f64>, Vec<f64>, Option<Vec<f64>>) {
+/// The probabilities of one class in ascending order.
+pub(crate) fn sorted_column(predictions: &Predictions<'_>, class: usize) -> SortedRows {
     let mut buffer = vec![0.0; predictions.classes()];
     let column: Vec<f64> = (0..predictions.rows())
         .map(|row| {
@@ -246,9 +187,5 @@ pub(crate) fn sorted_column(
             buffer[class]
         })
         .collect();
-    let weights = predictions.weights();
-    let mut sorter = ColumnSorter::default();
-    sorter.sort(&column, predictions.labels(), class, weights.is_some());
-    let weight = weights.map(|w| sorter.row.iter().map(|&row| w[row]).collect());
-    (sorter.confidence, sorter.hit, weight)
+    SortedRows::of_class(&column, predictions.labels(), class)
 }

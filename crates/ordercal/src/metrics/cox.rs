@@ -66,36 +66,47 @@ pub(crate) fn points(rows: &WeightedRows<'_>) -> Points {
 /// The maximum of the likelihood by Newton's method; `None` if there is none, because all outcomes are the same, all
 /// probabilities are the same, or some log-odds separates the outcomes.
 pub(crate) fn fit(points: &Points) -> Option<CoxFit> {
-    let (mut intercept, mut slope) = (0.0, 0.0);
-    let mut current = Likelihood::at(points, intercept, slope);
+    let sums = |[intercept, slope]: [f64; 2]| {
+        let Points {
+            log_odds,
+            share,
+            weight,
+        } = points;
+        sums(log_odds, share, weight, intercept, slope)
+    };
+    let mut at = [0.0; 2];
+    let mut current = sums(at);
     for _ in 0..MAX_STEPS {
-        let inverse = current.inverse()?;
-        let [ga, gb] = current.gradient;
-        let step = [
-            inverse[0][0] * ga + inverse[0][1] * gb,
-            inverse[1][0] * ga + inverse[1][1] * gb,
-        ];
+        let [likelihood, ga, gb, ..] = current;
+        let step = inverse(&current)?.map(|row| row[0] * ga + row[1] * gb);
+        let moved = |length: f64| [at[0] + length * step[0], at[1] + length * step[1]];
         let mut length = 1.0;
-        let mut next = Likelihood::at(points, intercept + step[0], slope + step[1]);
-        while next.value < current.value - 1e-12 * current.value.abs() && length > 1e-6 {
+        let mut next = sums(moved(length));
+        while next[0] < likelihood - 1e-12 * likelihood.abs() && length > 1e-6 {
             length /= 2.0;
-            let at = (intercept + length * step[0], slope + length * step[1]);
-            next = Likelihood::at(points, at.0, at.1);
+            next = sums(moved(length));
         }
-        intercept += length * step[0];
-        slope += length * step[1];
-        current = next;
+        (at, current) = (moved(length), next);
         // Where outcomes are separated, the steps never become small.
         let size = step[0].abs().max(step[1].abs());
-        if size <= 1e-10 * (1.0 + intercept.abs() + slope.abs()) {
+        if size <= 1e-10 * (1.0 + at[0].abs() + at[1].abs()) {
+            let [intercept, slope] = at;
+            let inverse = inverse(&current)?;
             return Some(CoxFit {
                 intercept,
                 slope,
-                inverse: current.inverse()?,
+                inverse,
             });
         }
     }
     None
+}
+
+/// The inverse of the information matrix.
+fn inverse(&[_, _, _, a, b, beside]: &[f64; 6]) -> Option<[[f64; 2]; 2]> {
+    let determinant = a * b - beside * beside;
+    let row = |x: f64, y: f64| [x / determinant, y / determinant];
+    (determinant > 1e-13 * a * b).then(|| [row(b, -beside), row(-beside, a)])
 }
 
 impl CoxFit {
@@ -121,43 +132,8 @@ fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// The log-likelihood with its derivatives.
-struct Likelihood {
-    value: f64,
-    gradient: [f64; 2],
-    /// The negative Hessian: its diagonal, and the element beside.
-    information: [f64; 3],
-}
-
-impl Likelihood {
-    fn at(points: &Points, intercept: f64, slope: f64) -> Self {
-        let Points {
-            log_odds,
-            share,
-            weight,
-        } = points;
-        let [value, g0, g1, i0, i1, i2] = sums(log_odds, share, weight, intercept, slope);
-        Self {
-            value,
-            gradient: [g0, g1],
-            information: [i0, i1, i2],
-        }
-    }
-
-    fn inverse(&self) -> Option<[[f64; 2]; 2]> {
-        let [a, b, beside] = self.information;
-        let determinant = a * b - beside * beside;
-        (determinant > 1e-13 * a * b).then(|| {
-            [
-                [b / determinant, -beside / determinant],
-                [-beside / determinant, a / determinant],
-            ]
-        })
-    }
-}
-
 vectorized! {
-    /// The log-likelihood, its gradient and its information matrix, as in [`Likelihood`].
+    /// The log-likelihood, its gradient, and the negative Hessian: its diagonal, and the element beside.
     fn sums(log_odds: &[f64], share: &[f64], weight: &[f64], intercept: f64, slope: f64) -> [f64; 6] {
         const LANES: usize = 8;
         let mut lanes = [[0.0; LANES]; 6];

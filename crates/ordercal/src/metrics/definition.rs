@@ -3,9 +3,8 @@
 use super::binning::{BinSum, Binning, Sorted};
 use super::options::MetricOptions;
 use super::row_stats::WeightedRows;
-use super::state::{Estimate, MetricState};
 
-/// A metric: what it is called, what it asks, and how to compute it from rows and from a [`MetricState`].
+/// A metric: what it is called, what it asks, and how to compute it.
 pub(crate) struct Definition {
     /// As typed on a command line.
     pub(crate) key: &'static str,
@@ -23,17 +22,9 @@ pub(crate) struct Definition {
     pub(crate) equals: &'static str,
     pub(crate) best: Best,
     pub(crate) compute: Compute,
-    pub(crate) from_state: FromState,
 }
 
 /// Which value of a metric is the best.
-///
-/// ```
-/// use ordercal::metrics::{Best, Metric};
-///
-/// assert_eq!(Metric::Nll.best(), Best::Lowest);
-/// assert_eq!(Metric::CoxSlope.best(), Best::Value(1.0));
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Best {
     /// The smallest possible one: a loss or an error.
@@ -48,19 +39,11 @@ pub enum Best {
 pub(crate) enum Compute {
     /// From statistics of each row.
     Rows(fn(&WeightedRows<'_>, &MetricOptions) -> f64),
-    /// From the confidences of the predicted classes in bins of equal width.
-    Bins(fn(&[BinSum], &MetricOptions) -> f64),
+    /// From the confidences of the predicted classes in bins of this kind.
+    Bins(Binning, fn(&[BinSum], &MetricOptions) -> f64),
     /// From the confidences of the predicted classes, in ascending order.
     TopLabel(fn(&Sorted<'_>, &MetricOptions) -> f64),
     /// From the error of every class, with its probabilities in bins of this kind, and what the classes' errors become
     /// together.
     PerClass(Binning, fn(&[f64], &MetricOptions) -> f64),
-}
-
-/// How a metric is read from a [`MetricState`].
-pub(crate) enum FromState {
-    /// The state gives the value that the rows give.
-    Exact(fn(&MetricState) -> f64),
-    /// The state gives an estimate with an error bound, or nothing if it does not keep what is needed.
-    Estimated(fn(&MetricState) -> Option<Estimate>),
 }

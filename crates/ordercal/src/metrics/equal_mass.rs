@@ -1,6 +1,7 @@
 //! Errors over bins of equal mass under many weightings of the rows at once, as a bootstrap needs them.
 
-use super::binning::{BinSum, Sorted, debiased_square};
+use super::binning::{BinSum, Sorted};
+use super::top_label::SortedRows;
 use crate::math::simd::vectorized;
 
 /// Weightings that are summed together: 64-bit numbers of a cache line.
@@ -51,34 +52,32 @@ pub(super) struct PrefixSums {
 }
 
 impl PrefixSums {
-    /// The debiased squared error of a column under each weighting. `rows` says which row each place of the sorted column
-    /// comes from.
-    pub(super) fn debiased_squares(
+    /// What `read` makes of the bins of a column under each weighting.
+    pub(super) fn each<T>(
         &mut self,
-        column: &Sorted<'_>,
-        rows: &[usize],
+        column: &SortedRows,
         weightings: &Weightings,
         bins: usize,
-    ) -> Vec<f64> {
+        read: impl Fn(Vec<BinSum>) -> T,
+    ) -> Vec<T> {
+        let (sorted, rows) = (column.sorted(None), column.rows());
         let mut found = Vec::with_capacity(weightings.count);
-        for (group, integers) in weightings
+        let groups = weightings
             .groups
             .iter()
-            .zip(weightings.integers.chunks(LANES))
-        {
+            .zip(weightings.integers.chunks(LANES));
+        for (group, integers) in groups {
             for sums in [&mut self.weight, &mut self.confidence, &mut self.hits] {
                 sums.resize(rows.len() + 1, [0.0; LANES]);
             }
-            add_up(
-                column,
-                rows,
-                group,
-                (&mut self.weight, &mut self.confidence, &mut self.hits),
+            let sums = (
+                &mut self.weight[..],
+                &mut self.confidence[..],
+                &mut self.hits[..],
             );
+            add_up(&sorted, rows, group, sums);
             for (lane, &integers) in integers.iter().enumerate() {
-                found.push(debiased_square(
-                    &self.bin_sums(column, lane, integers, bins),
-                ));
+                found.push(read(self.bin_sums(&sorted, lane, integers, bins)));
             }
         }
         found
@@ -164,20 +163,18 @@ vectorized! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::Binning;
+    use crate::metrics::binning::{Binning, debiased_square};
     use crate::rng::Rng;
 
     #[test]
     fn errors_are_those_of_one_weighting_at_a_time() {
         let mut rng = Rng::new(73);
         for (rows, distinct) in [(1, 1), (2, 2), (7, 3), (40, 1), (300, 20), (500, 1 << 20)] {
-            let mut confidence: Vec<f64> = (0..rows)
+            let column: Vec<f64> = (0..rows)
                 .map(|_| rng.below(distinct) as f64 / distinct as f64)
                 .collect();
-            confidence.sort_by(f64::total_cmp);
-            let hit: Vec<f64> = (0..rows).map(|_| rng.below(2) as f64).collect();
-            let mut order: Vec<usize> = (0..rows).collect();
-            rng.shuffle(&mut order);
+            let labels: Vec<u32> = (0..rows).map(|_| rng.below(2) as u32).collect();
+            let sorted = SortedRows::of_class(&column, &labels, 1);
             let weights: Vec<Vec<f64>> = (0..19)
                 .map(|index| {
                     let draw = |rng: &mut Rng| match index % 3 {
@@ -195,14 +192,13 @@ mod tests {
             weightings.push(None);
             let together = Weightings::new(&weightings, rows);
             for bins in [1, 2, 15, 100] {
-                let column = Sorted::new(&confidence, &hit, None);
-                let fast = PrefixSums::default().debiased_squares(&column, &order, &together, bins);
+                let error = |sums: Vec<BinSum>| debiased_square(&sums);
+                let fast = PrefixSums::default().each(&sorted, &together, bins, error);
                 assert_eq!(fast.len(), weightings.len());
                 for (index, (fast, weights)) in fast.iter().zip(&weightings).enumerate() {
-                    let own: Option<Vec<f64>> =
-                        weights.map(|w| order.iter().map(|&row| w[row]).collect());
-                    let sorted = Sorted::new(&confidence, &hit, own.as_deref());
-                    let slow = debiased_square(&sorted.bin_sums(Binning::EqualMass, bins));
+                    let own = sorted.sort_weights(*weights);
+                    let weighed = sorted.sorted(own.as_deref());
+                    let slow = debiased_square(&weighed.bin_sums(Binning::EqualMass, bins));
                     assert!(
                         (fast - slow).abs() < 1e-11,
                         "{rows} {bins} {index}: {fast} {slow}"

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::binning::Binning;
-use super::classwise::class_errors;
+use super::binning::{BinSum, Binning, debiased_square, power_of_gaps};
+use super::classwise::for_class_bins;
 use super::definition::Compute;
 use super::options::MetricOptions;
 use super::predictions::Predictions;
 use super::registry::Metric;
 use super::row_stats::{RowStat, WeightedRows};
-use super::top_label::{TopLabel, equal_width_sums};
+use super::top_label::{SortedRows, equal_width_sums};
 use crate::error::Result;
 
 /// Computes the given metrics.
@@ -56,7 +56,7 @@ pub(crate) struct Evaluator<'p, 'a> {
     metrics: &'p [Metric],
     options: &'p MetricOptions,
     stats: &'p [RowStat],
-    top: Option<TopLabel>,
+    top: Option<SortedRows>,
 }
 
 impl<'p, 'a> Evaluator<'p, 'a> {
@@ -69,20 +69,23 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         for metric in metrics {
             metric.check_classes(predictions.classes())?;
         }
-        let by_rows =
-            |metric: &Metric| !matches!(metric.definition().compute, Compute::PerClass(..));
-        let stats = if metrics.iter().any(by_rows) {
-            predictions.stats()
-        } else {
-            &[]
+        let any = |reads: fn(&Compute) -> bool| {
+            let mut metrics = metrics.iter();
+            metrics.any(|metric| reads(&metric.definition().compute))
         };
-        let sorted = |metric: &Metric| matches!(metric.definition().compute, Compute::TopLabel(_));
-        let top = metrics.iter().any(sorted);
+        let stats = match any(|compute| !matches!(compute, Compute::PerClass(..))) {
+            true => predictions.stats(),
+            false => &[],
+        };
+        let in_order = any(|compute| {
+            let equal_mass = matches!(compute, Compute::Bins(Binning::EqualMass, _));
+            equal_mass || matches!(compute, Compute::TopLabel(_))
+        });
         Ok(Self {
             predictions,
             metrics,
             options,
-            top: top.then(|| TopLabel::new(stats)),
+            top: in_order.then(|| SortedRows::of_top_label(stats)),
             stats,
         })
     }
@@ -99,31 +102,30 @@ impl<'p, 'a> Evaluator<'p, 'a> {
             .par_iter()
             .map(|weights| self.row_values(*weights))
             .collect();
-        let per_class = |(place, metric): (usize, &Metric)| match metric.definition().compute {
-            Compute::PerClass(binning, combine) => Some((place, binning, combine)),
+        let mut binnings = vec![Binning::EqualWidth, Binning::LeftClosed, Binning::EqualMass];
+        let of_class = |metric: &Metric| match metric.definition().compute {
+            Compute::PerClass(binning, combine) => Some((binning, combine)),
             _ => None,
         };
-        let asked: Vec<_> = self
-            .metrics
-            .iter()
-            .enumerate()
-            .filter_map(per_class)
-            .collect();
-        if asked.is_empty() {
+        let asked = self.metrics.iter().filter_map(of_class);
+        binnings.retain(|kind| asked.clone().any(|(binning, _)| binning == *kind));
+        if binnings.is_empty() {
             return values;
         }
-        let mut binnings: Vec<Binning> = Vec::new();
-        for &(_, binning, _) in &asked {
-            if !binnings.contains(&binning) {
-                binnings.push(binning);
-            }
-        }
-        let errors = class_errors(self.predictions, weightings, self.options, &binnings);
-        for (place, binning, combine) in asked {
-            let kind = binnings.iter().position(|&known| known == binning);
-            let Some(kind) = kind else { continue };
-            for (values, errors) in values.iter_mut().zip(&errors[kind]) {
-                values[place] = combine(errors, self.options);
+        let (bins, norm) = (self.options.bins, self.options.norm);
+        let error = |binning, sums: Vec<BinSum>| match binning {
+            Binning::EqualMass => debiased_square(&sums),
+            _ => power_of_gaps(&sums, norm),
+        };
+        let errors = for_class_bins(self.predictions, weightings, bins, &binnings, error);
+        for (place, metric) in self.metrics.iter().enumerate() {
+            for (kind, errors) in binnings.iter().zip(&errors) {
+                if let Some((_, combine)) = of_class(metric).filter(|(binning, _)| binning == kind)
+                {
+                    for (values, errors) in values.iter_mut().zip(errors) {
+                        values[place] = combine(errors, self.options);
+                    }
+                }
             }
         }
         values
@@ -139,14 +141,19 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         let top = self.top.as_ref();
         let sorted_weights = top.and_then(|top| top.sort_weights(weights));
         let sorted = top.map(|top| top.sorted(sorted_weights.as_deref()));
-        let binned = |metric: &Metric| matches!(metric.definition().compute, Compute::Bins(_));
-        let bins = match self.metrics.iter().any(binned) {
-            true => equal_width_sums(self.stats, weights, self.options.bins),
-            false => Vec::new(),
-        };
+        let (mut equal_width, mut equal_mass) = (None, None);
+        let bins = self.options.bins;
         let value = |metric: &Metric| match (&metric.definition().compute, &sorted) {
             (Compute::Rows(compute), _) => compute(&rows, self.options),
-            (Compute::Bins(compute), _) => compute(&bins, self.options),
+            (Compute::Bins(Binning::EqualMass, compute), Some(sorted)) => {
+                let sums =
+                    equal_mass.get_or_insert_with(|| sorted.bin_sums(Binning::EqualMass, bins));
+                compute(sums, self.options)
+            }
+            (Compute::Bins(_, compute), _) => {
+                let sums = || equal_width_sums(self.stats, weights, bins);
+                compute(equal_width.get_or_insert_with(sums), self.options)
+            }
             (Compute::TopLabel(compute), Some(sorted)) => compute(sorted, self.options),
             _ => f64::NAN,
         };

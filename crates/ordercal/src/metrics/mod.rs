@@ -5,8 +5,7 @@
 //! that package.
 //!
 //! [`Metric`] lists and explains the metrics, each with a function of its own; [`evaluate()`] computes several at once.
-//! Uncertainty: [`bootstrap()`] intervals, a paired
-//! comparison ([`compare`]), a [`calibration_test()`]. Diagrams: [`Reliability`]. Several datasets:
+//! Uncertainty: [`bootstrap()`] intervals and [`paired_difference`]. Diagrams: [`Reliability`]. Several datasets:
 //! [`average_relative_errors`] and [`ranks`]. Data spread over files or machines: [`MetricState`].
 //!
 //! Weights are counts: for every metric, a row of weight 2 equals the same row twice. Sums are in 64 bits,
@@ -14,7 +13,6 @@
 
 mod binning;
 mod bootstrap;
-mod calibration_test;
 mod classwise;
 mod columns;
 mod cox;
@@ -31,16 +29,15 @@ mod registry;
 mod reliability;
 mod row_stats;
 mod smooth;
+mod spiegelhalter;
 mod state;
 mod summary;
 mod top_label;
 
 pub use binning::Binning;
 pub use bootstrap::{
-    BootstrapOptions, Interval, PairedDifference, bootstrap, bootstrap_watched, compare,
-    paired_difference, resampled,
+    BootstrapOptions, Interval, bootstrap, bootstrap_watched, paired_difference, resampled,
 };
-pub use calibration_test::{CalibrationTest, calibration_test};
 pub use definition::Best;
 pub use evaluate::evaluate;
 pub use options::MetricOptions;

@@ -1,21 +1,15 @@
 //! The parameters of the metrics.
 
+use derive_setters::Setters;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
 /// The parameters of the metrics.
-///
-/// ```
-/// use ordercal::metrics::MetricOptions;
-///
-/// let options = MetricOptions::default().with_bins(10).with_norm(2.0);
-/// assert!(options.validate().is_ok());
-/// assert!(options.with_bins(0).validate().is_err());
-/// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Setters)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
+#[setters(prefix = "with_")]
 pub struct MetricOptions {
     /// The number of bins of every binned metric; default 15. `classwise_ece_sum` has one fewer, as in the
     /// code of Kull et al.
@@ -45,57 +39,25 @@ impl MetricOptions {
     /// The largest allowed number of bins.
     pub const MAX_BINS: usize = 4096;
 
-    /// Sets [`bins`](Self::bins).
-    pub fn with_bins(mut self, bins: usize) -> Self {
-        self.bins = bins;
-        self
-    }
-
-    /// Sets [`norm`](Self::norm).
-    pub fn with_norm(mut self, norm: f64) -> Self {
-        self.norm = norm;
-        self
-    }
-
-    /// Sets [`top_k`](Self::top_k).
-    pub fn with_top_k(mut self, top_k: usize) -> Self {
-        self.top_k = top_k;
-        self
-    }
-
-    /// Sets [`clip`](Self::clip).
-    pub fn with_clip(mut self, clip: f64) -> Self {
-        self.clip = clip;
-        self
-    }
-
     /// Checks the ranges.
     ///
     /// # Errors
     /// Names the first option that is out of range.
     pub fn validate(&self) -> Result<()> {
-        let refuse = |name, value: String, expected| {
-            Err(Error::InvalidParameter {
-                name,
-                value,
-                expected,
-            })
+        let refuse = |name, value: &dyn ToString, expected| {
+            Err(Error::invalid(name, value.to_string(), expected))
         };
         if !(1..=Self::MAX_BINS).contains(&self.bins) {
-            return refuse("bins", self.bins.to_string(), "1 to 4096");
+            return refuse("bins", &self.bins, "1 to 4096");
         }
         if !(self.norm >= 1.0 && self.norm.is_finite()) {
-            return refuse(
-                "norm",
-                self.norm.to_string(),
-                "a finite number of at least 1",
-            );
+            return refuse("norm", &self.norm, "a finite number of at least 1");
         }
         if self.top_k == 0 || u32::try_from(self.top_k).is_err() {
-            return refuse("top_k", self.top_k.to_string(), "1 or more, in 32 bits");
+            return refuse("top_k", &self.top_k, "1 or more, in 32 bits");
         }
         if !(0.0..1.0).contains(&self.clip) {
-            return refuse("clip", self.clip.to_string(), "at least 0 and below 1");
+            return refuse("clip", &self.clip, "at least 0 and below 1");
         }
         Ok(())
     }

@@ -101,14 +101,6 @@ impl OrderStatistics {
         edges
     }
 
-    /// The inner edges of [`Binning::EqualMass`](super::Binning::EqualMass) for numbers without weights, ascending.
-    pub(super) fn equal_mass_edges(&mut self, values: &[f64], bins: usize) -> Vec<f64> {
-        let used = self.count(values);
-        let edges = self.edges(values, used.0, bins);
-        self.clear(used);
-        edges
-    }
-
     /// The sums over bins of equal mass of a column without weights, as [`Sorted::bin_sums`] gives them for the
     /// sorted column. `hits` are the rows of the class.
     pub(super) fn bin_sums(&mut self, column: &[f64], hits: &[u32], bins: usize) -> Vec<BinSum> {
@@ -156,7 +148,7 @@ impl OrderStatistics {
 mod tests {
     use super::*;
     use crate::metrics::Binning;
-    use crate::metrics::classwise::ColumnSorter;
+    use crate::metrics::top_label::SortedRows;
     use crate::rng::Rng;
 
     /// Ordinary, tied, zero, tiny and slightly too large probabilities.
@@ -203,9 +195,8 @@ mod tests {
             let labels: Vec<u32> = (0..column.len() as u32)
                 .map(|row| u32::from(hits.contains(&row)))
                 .collect();
-            let mut sorter = ColumnSorter::default();
-            sorter.sort(&column, &labels, 1, false);
-            let sorted = Sorted::new(&sorter.confidence, &sorter.hit, None);
+            let rows = SortedRows::of_class(&column, &labels, 1);
+            let sorted = rows.sorted(None);
             for bins in [1, 2, 15, 100] {
                 let slow = sorted.bin_sums(Binning::EqualMass, bins);
                 let fast = statistics.bin_sums(&column, &hits, bins);

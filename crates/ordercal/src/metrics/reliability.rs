@@ -6,27 +6,13 @@ use super::binning::{BinSum, Binning, Sorted, edge};
 use super::classwise::sorted_column;
 use super::options::MetricOptions;
 use super::predictions::Predictions;
-use super::top_label::{TopLabel, equal_width_sums};
+use super::top_label::{SortedRows, equal_width_sums};
 use crate::error::{Error, Result};
 
 /// The two-sided 95 % point of the normal distribution.
 const Z_95: f64 = 1.959_963_984_540_054;
 
 /// The probability and the outcome that a diagram compares.
-///
-/// ```
-/// use ndarray::array;
-/// use ordercal::metrics::{Binning, MetricOptions, Predictions, Reliability, Target};
-///
-/// let probs = array![[0.7_f64, 0.3], [0.2, 0.8]];
-/// let predictions = Predictions::from_probs(probs.view(), &[0, 1])?;
-/// let options = MetricOptions::default().with_bins(1);
-/// let of = |target| Reliability::new(&predictions, target, Binning::EqualWidth, &options);
-/// let confidence = |diagram: Reliability| diagram.bins[0].filled.map_or(0.0, |bin| bin.confidence);
-/// assert!((confidence(of(Target::TopLabel)?) - 0.75).abs() < 1e-12);
-/// assert!((confidence(of(Target::Class(0))?) - 0.45).abs() < 1e-12);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -38,20 +24,6 @@ pub enum Target {
 }
 
 /// One bin of a reliability diagram.
-///
-/// ```
-/// use ndarray::array;
-/// use ordercal::metrics::{Binning, MetricOptions, Predictions, Reliability, Target};
-///
-/// let probs = array![[0.7_f64, 0.3]];
-/// let predictions = Predictions::from_probs(probs.view(), &[0])?;
-/// let options = MetricOptions::default().with_bins(2);
-/// let diagram = Reliability::new(&predictions, Target::TopLabel, Binning::EqualWidth, &options)?;
-/// let bin = &diagram.bins[1];
-/// assert_eq!((bin.lower, bin.upper, bin.count, bin.share), (0.5, 1.0, 1, 1.0));
-/// assert!(diagram.bins[0].filled.is_none());
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ReliabilityBin {
@@ -68,21 +40,6 @@ pub struct ReliabilityBin {
 }
 
 /// The means over the rows of a bin that is not empty.
-///
-/// ```
-/// use ndarray::array;
-/// use ordercal::metrics::{Binning, MetricOptions, Predictions, Reliability, Target};
-///
-/// let probs = array![[0.9_f64, 0.1], [0.9, 0.1]];
-/// let predictions = Predictions::from_probs(probs.view(), &[0, 1])?;
-/// let options = MetricOptions::default().with_bins(1);
-/// let diagram = Reliability::new(&predictions, Target::TopLabel, Binning::EqualWidth, &options)?;
-/// let bin = diagram.bins[0].filled.expect("two rows");
-/// // Overconfident, but two rows prove nothing.
-/// assert!((bin.gap - 0.4).abs() < 1e-12);
-/// assert!(bin.consistency.0 < bin.accuracy && bin.interval.1 > bin.confidence);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct FilledBin {
@@ -143,27 +100,22 @@ impl Reliability {
         options: &MetricOptions,
     ) -> Result<Self> {
         options.validate()?;
+        let sorted_bins = |rows: &SortedRows| {
+            let weight = rows.sort_weights(predictions.weights());
+            bins_of(&rows.sorted(weight.as_deref()), binning, options.bins)
+        };
         let bins = match target {
             Target::TopLabel if binning == Binning::EqualWidth => {
                 let (stats, weights) = (predictions.stats(), predictions.weights());
                 equal_width_bins(&equal_width_sums(stats, weights, options.bins))
             }
-            Target::TopLabel => {
-                let top = TopLabel::new(predictions.stats());
-                let weight = top.sort_weights(predictions.weights());
-                bins_of(&top.sorted(weight.as_deref()), binning, options.bins)
-            }
+            Target::TopLabel => sorted_bins(&SortedRows::of_top_label(predictions.stats())),
             Target::Class(class) => {
                 if class >= predictions.classes() {
-                    return Err(Error::InvalidParameter {
-                        name: "class",
-                        value: class.to_string(),
-                        expected: "a class of the predictions",
-                    });
+                    let expected = "a class of the predictions";
+                    return Err(Error::invalid("class", class, expected));
                 }
-                let (confidence, hit, weight) = sorted_column(predictions, class);
-                let rows = Sorted::new(&confidence, &hit, weight.as_deref());
-                bins_of(&rows, binning, options.bins)
+                sorted_bins(&sorted_column(predictions, class))
             }
         };
         Ok(Self {
@@ -238,13 +190,6 @@ fn filled(sum: &BinSum) -> FilledBin {
 /// (k + z²/2 ± z √(k(n−k)/n + z²/4)) / (n + z²) with z = 1.96. Unlike the normal approximation it stays
 /// within \[0, 1\] and has a positive width for k = 0 and k = n. The counts need not be integers. Equal to
 /// scipy's `binomtest(k, n).proportion_ci(method="wilson")`.
-///
-/// ```
-/// use ordercal::metrics::wilson_interval;
-///
-/// let (lower, upper) = wilson_interval(0.0, 10.0);
-/// assert!(lower < 1e-15 && (upper - 0.2775).abs() < 1e-4);
-/// ```
 pub fn wilson_interval(occurrences: f64, trials: f64) -> (f64, f64) {
     let squared = Z_95 * Z_95;
     let spread = occurrences * (trials - occurrences) / trials + squared / 4.0;

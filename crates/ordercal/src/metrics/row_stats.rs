@@ -1,18 +1,6 @@
 //! What each row contributes to the metrics, and weighted means of it.
 
 /// The contribution of one row to the metrics that are means over rows or depend on the predicted class only.
-///
-/// ```
-/// use ndarray::array;
-/// use ordercal::metrics::Predictions;
-///
-/// let probs = array![[0.1_f64, 0.6, 0.3]];
-/// let predictions = Predictions::from_probs(probs.view(), &[2])?;
-/// let stat = predictions.row_stats()[0];
-/// assert_eq!((stat.predicted, stat.rank, stat.hit()), (1, 1, false));
-/// assert!((stat.nll + 0.3_f64.ln()).abs() < 1e-12);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[non_exhaustive]
 pub struct RowStat {

@@ -48,6 +48,14 @@ impl ResidualGrid {
     }
 }
 
+impl ResidualGrid {
+    /// Σ (smoothed density + floor) over the points.
+    fn density(&self, width: f64) -> f64 {
+        let points = smoothed_points(&self.weight, width).into_iter();
+        points.map(|density| density + DENSITY_FLOOR).sum()
+    }
+}
+
 /// The node at or below a confidence, and the fraction of the interval between that node and the confidence.
 pub(crate) fn locate(confidence: f64, intervals: usize) -> (usize, f64) {
     let position = confidence * intervals as f64;
@@ -82,15 +90,25 @@ pub(crate) fn smooth_error_and_width(rows: &Sorted<'_>) -> (f64, f64) {
     })
 }
 
-/// The denominator of [`error_at`]: Σ (smoothed density + floor) over the points.
+/// The denominator of [`error_at`].
 pub(crate) fn density(rows: &Sorted<'_>, width: f64) -> f64 {
-    let grid = ResidualGrid::of_rows(rows, grid_intervals(width));
-    let points = smoothed_points(&grid.weight, width);
-    points.iter().map(|density| density + DENSITY_FLOOR).sum()
+    ResidualGrid::of_rows(rows, grid_intervals(width)).density(width)
 }
 
-/// A function on the grid's nodes, smoothed, at the evenly spaced points of [`error_at`].
-pub(crate) fn smoothed_points(nodes: &[f64], width: f64) -> Vec<f64> {
+/// The smoothed residuals of rows at evenly spaced points.
+pub(crate) fn smoothed_residuals(confidence: &[f64], residuals: &[f64], width: f64) -> Vec<f64> {
+    let intervals = grid_intervals(width);
+    let mut nodes = vec![0.0; intervals + 1];
+    for (&confidence, residual) in confidence.iter().zip(residuals) {
+        let (node, fraction) = locate(confidence, intervals);
+        nodes[node] += (1.0 - fraction) * residual;
+        nodes[node + 1] += fraction * residual;
+    }
+    smoothed_points(&nodes, width)
+}
+
+/// A function on the grid's nodes, smoothed, at evenly spaced points.
+fn smoothed_points(nodes: &[f64], width: f64) -> Vec<f64> {
     let intervals = nodes.len() - 1;
     let kernel = Kernel::new(width, intervals);
     let smoothed = Smoothed::new(nodes, &kernel);
@@ -120,36 +138,8 @@ pub(crate) fn fixed_point(mut error_at_width: impl FnMut(f64) -> f64) -> (f64, f
 
 /// Σ |smoothed residual| / Σ (smoothed density + floor), over evenly spaced points.
 pub(crate) fn error_at(grid: &ResidualGrid, width: f64) -> f64 {
-    let intervals = grid.weight.len() - 1;
-    let kernel = Kernel::new(width, intervals);
-    let residual = Smoothed::new(&grid.residual, &kernel);
-    let density = Smoothed::new(&grid.weight, &kernel);
-    let points = ((10.0 / width).round_ties_even() as usize).max(200);
-    let step = 1.0 / (points - 1) as f64;
-    let (mut errors, mut densities) = (0.0, 0.0);
-    // Neighbouring points share nodes, so the last two values are cached.
-    let mut last = [(usize::MAX, 0.0, 0.0); 2];
-    for point in 0..points {
-        let at = if point + 1 == points {
-            1.0
-        } else {
-            point as f64 * step
-        };
-        let (node, fraction) = locate(at, intervals);
-        let mut value = |node: usize| {
-            if let Some(&(_, r, d)) = last.iter().find(|entry| entry.0 == node) {
-                return (r, d);
-            }
-            let (r, d) = (residual.at(node), density.at(node));
-            last = [last[1], (node, r, d)];
-            (r, d)
-        };
-        let (r0, d0) = value(node);
-        let (r1, d1) = value(node + 1);
-        errors += (r0 * (1.0 - fraction) + r1 * fraction).abs();
-        densities += d0 * (1.0 - fraction) + d1 * fraction + DENSITY_FLOOR;
-    }
-    errors / densities
+    let residuals = smoothed_points(&grid.residual, width).into_iter();
+    residuals.map(f64::abs).sum::<f64>() / grid.density(width)
 }
 
 /// A Gaussian centred on ½, sampled at the nodes of the grid and truncated.

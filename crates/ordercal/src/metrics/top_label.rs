@@ -41,26 +41,44 @@ pub(crate) fn equal_width_sums(
     sums
 }
 
-/// The confidences of the predictions in ascending order, with the rows they came from.
+/// Confidences are not negative, so the sign bit is free and the bits sort as the numbers do; the hit is the last.
+fn keys(rows: impl Iterator<Item = (f64, bool)>) -> Vec<(u64, usize)> {
+    let keys = rows.map(|(confidence, hit)| (confidence.to_bits() << 1) | u64::from(hit));
+    keys.zip(0..).collect()
+}
+
+/// Confidences in ascending order, with their hits and the rows they came from.
 #[derive(Debug)]
-pub(crate) struct TopLabel {
+pub(crate) struct SortedRows {
     confidence: Vec<f64>,
     hit: Vec<f64>,
     row: Vec<usize>,
 }
 
-impl TopLabel {
-    pub(crate) fn new(stats: &[RowStat]) -> Self {
-        // Confidences are not negative, so their bits sort as they do; of equal ones the first row comes first.
-        let keys = stats.iter().map(|stat| stat.confidence.to_bits());
-        let mut keys: Vec<(u64, usize)> = keys.zip(0..).collect();
+impl SortedRows {
+    /// The confidences of the predicted classes.
+    pub(crate) fn of_top_label(stats: &[RowStat]) -> Self {
+        let mut keys = keys(stats.iter().map(|stat| (stat.confidence, stat.hit())));
         keys.par_sort_unstable();
-        let row: Vec<usize> = keys.into_iter().map(|(_, row)| row).collect();
-        let hit = |&row: &usize| f64::from(u8::from(stats[row].hit()));
+        Self::new(keys)
+    }
+
+    /// The probabilities of one class.
+    pub(crate) fn of_class(column: &[f64], labels: &[u32], class: usize) -> Self {
+        let pairs = column.iter().zip(labels);
+        let mut keys = keys(pairs.map(|(&p, &label)| (p, label as usize == class)));
+        keys.sort_unstable();
+        Self::new(keys)
+    }
+
+    fn new(keys: Vec<(u64, usize)>) -> Self {
         Self {
-            confidence: row.iter().map(|&row| stats[row].confidence).collect(),
-            hit: row.iter().map(hit).collect(),
-            row,
+            confidence: keys
+                .iter()
+                .map(|&(key, _)| f64::from_bits(key >> 1))
+                .collect(),
+            hit: keys.iter().map(|&(key, _)| (key & 1) as f64).collect(),
+            row: keys.into_iter().map(|(_, row)| row).collect(),
         }
     }
 
@@ -70,20 +88,11 @@ impl TopLabel {
     }
 
     pub(crate) fn sorted<'a>(&'a self, weight: Option<&'a [f64]>) -> Sorted<'a> {
-        self.with_hits(&self.hit, weight)
-    }
-
-    /// The same confidences with other outcomes, given in order of the confidences.
-    pub(crate) fn with_hits<'a>(&'a self, hit: &'a [f64], weight: Option<&'a [f64]>) -> Sorted<'a> {
-        Sorted::new(&self.confidence, hit, weight)
+        Sorted::new(&self.confidence, &self.hit, weight)
     }
 
     /// The rows, in order of the confidences.
     pub(crate) fn rows(&self) -> &[usize] {
         &self.row
-    }
-
-    pub(crate) fn confidence(&self) -> &[f64] {
-        &self.confidence
     }
 }

@@ -172,7 +172,7 @@ impl Workspace {
         let group = softmax::group(model.classes()) * model.classes();
         for (scores, output) in scores.chunks(group).zip(output.chunks_mut(group)) {
             self.results(model, scores, kind);
-            self.round_elementwise(model.classes(), elementwise, scores, kind, output);
+            self.round_elementwise(model.classes(), elementwise, kind, scores, 0, output);
         }
     }
 
@@ -196,34 +196,30 @@ impl Workspace {
         }
     }
 
-    /// Rounds the rows of an elementwise model. Only rows whose order rounding may have changed are sorted.
+    /// Rounds the rows of an elementwise model that begin at the element `start`. Only rows whose order rounding may have
+    /// changed are sorted.
     fn round_elementwise<T: Real>(
         &mut self,
         classes: usize,
         elementwise: Elementwise,
-        scores: &[f32],
         kind: ScoreKind,
+        scores: &[f32],
+        start: usize,
         output: &mut [T],
     ) {
+        let range = start..start + output.len();
         let bounds = output_bounds::<T>(kind);
-        // First all rows together, which suffices for most; otherwise row by row.
-        let all = elementwise.keeps_order(scores);
-        if all {
-            elementwise::round_all(&bounds, &self.values, output);
+        let in_order = elementwise.keeps_order(&scores[range.clone()]);
+        if in_order {
+            // Where the results are in the order of their scores, rounding can only create ties.
+            T::round_all(&self.values[range], bounds.clamp(), output);
         }
-        let rows = scores
-            .chunks_exact(classes)
-            .zip(output.chunks_exact_mut(classes));
-        for (row, (input, output)) in rows.enumerate() {
-            let start = row * classes;
-            let rounded = all || {
-                let in_order = elementwise.keeps_order(input);
-                if in_order {
-                    elementwise::round_all(&bounds, &self.values[start..start + classes], output);
-                }
-                in_order
-            };
-            if !rounded || self.ties.has_new_tie(&bounds, input, output) {
+        let several = output.len() > classes;
+        for (row, output) in output.chunks_exact_mut(classes).enumerate() {
+            let start = start + row * classes;
+            if several && !in_order {
+                self.round_elementwise(classes, elementwise, kind, scores, start, output);
+            } else if !in_order || self.ties.has_tie(&bounds, output) {
                 self.round_in_order(kind, scores, start, output);
             }
         }
@@ -288,7 +284,7 @@ pub(crate) fn apply_into<T: Real>(
     if scores.len() <= block {
         // Another thread would take longer to wake up than the work takes.
         Workspace::kept(classes, |workspace| {
-            workspace.run(model, scores, kind, target)
+            workspace.run(model, scores, kind, target);
         });
         return Ok(());
     }

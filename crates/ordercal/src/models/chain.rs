@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::form::{Form, RowBlock};
-use super::mixing::Shared;
 use super::parts::{ModelParts, PartsReader, Stored};
 use super::{Model, check};
 use crate::error::Result;
@@ -38,22 +37,6 @@ pub(crate) fn clamp_log_prob_f32(log: f32) -> f32 {
 /// first, f, as 32-bit floats (a temperature reads them in 64 bits).
 ///
 /// The composition of order-preserving models is order-preserving.
-///
-/// ```
-/// use ordercal::models::{ChainModel, TsModel};
-/// use ordercal::{Model, ScoreKind};
-///
-/// let chain = Model::from(ChainModel::new(TsModel::new(3, 2.0)?, TsModel::new(3, 0.25)?)?);
-/// let one = Model::from(TsModel::new(3, 0.5)?);
-/// let row = [2.0, -1.0, 0.5];
-/// let probs = |model: &Model| model.apply_row::<f64>(&row, ScoreKind::Probs);
-/// for (a, b) in probs(&chain)?.into_iter().zip(probs(&one)?) {
-///     assert!((a - b).abs() < 1e-6);
-/// }
-/// let Model::Chain(chain) = chain else { unreachable!() };
-/// assert_eq!((chain.first().form(), chain.then().form()), ("ts", "ts"));
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChainModel {
     first: Box<Model>,
@@ -121,23 +104,6 @@ impl Form for ChainModel {
         let mut first = self.pass_on(block);
         let between = first.block(&self.then, block.classes);
         self.then.logits(&between, logits);
-    }
-
-    fn add_probabilities(
-        &self,
-        block: &RowBlock<'_>,
-        weight: f64,
-        shared: &mut Shared,
-        sum: &mut [f64],
-    ) {
-        if self.only_tempers() {
-            shared.add_softmax_of(self, block, weight, sum);
-            return;
-        }
-        let mut first = self.pass_on(block);
-        let between = first.block(&self.then, block.classes);
-        let shared = &mut Shared::default();
-        self.then.add_probabilities(&between, weight, shared, sum);
     }
 }
 

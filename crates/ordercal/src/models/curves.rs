@@ -4,20 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use super::form::{Form, RowBlock};
 use super::one_vs_rest::{ClassMap, check_share, logistic, map_count, write_logits};
-use super::parts::{ModelParts, PartsReader, Stored};
+use super::parts::stored_as_parts;
 use super::{check, check_classes};
 use crate::error::Result;
 
 /// The interpolation between the knots of a curve.
-///
-/// ```
-/// use ordercal::models::{CurveKind, CurvesModel, CurvesParts};
-///
-/// let (knots, x, y) = (vec![2], vec![0.0, 1.0], vec![0.1, 0.9]);
-/// let parts = CurvesParts { classes: 2, share: 0.01, kind: CurveKind::Steps, knots, x, y };
-/// assert_eq!(CurvesModel::from_parts(parts)?.curve(0, 0.5), 0.1);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CurveKind {
@@ -60,41 +51,13 @@ impl Curve {
 /// smoothed: (1 − s)·g_k(p_k)/Σ_j g_j(p_j) + s/K, with a weight s of the uniform distribution.
 ///
 /// For two classes there is one curve, that of the second class.
-///
-/// ```
-/// use ordercal::models::{CurveKind, CurvesModel, CurvesParts};
-///
-/// let model = CurvesModel::from_parts(CurvesParts {
-///     classes: 2,
-///     share: 0.01,
-///     kind: CurveKind::Lines,
-///     knots: vec![2],
-///     x: vec![0.0, 1.0],
-///     y: vec![0.1, 0.9],
-/// })?;
-/// assert!((model.curve(0, 0.5) - 0.5).abs() < 1e-12);
-/// assert_eq!(model.to_parts().knots, [2]);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct CurvesModel {
-    classes: usize,
-    share: f64,
-    kind: CurveKind,
+    parts: CurvesParts,
     curves: Vec<Curve>,
 }
 
 /// All data of a [`CurvesModel`], to be stored or built by hand.
-///
-/// ```
-/// use ordercal::models::{CurveKind, CurvesModel, CurvesParts};
-///
-/// // One curve of two knots, from (0, 0.1) to (1, 0.9).
-/// let (knots, x, y) = (vec![2], vec![0.0, 1.0], vec![0.1, 0.9]);
-/// let parts = CurvesParts { classes: 2, share: 0.01, kind: CurveKind::Lines, knots, x, y };
-/// assert_eq!(CurvesModel::from_parts(parts.clone())?.to_parts(), parts);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CurvesParts {
@@ -117,24 +80,20 @@ pub struct CurvesParts {
 
 impl CurvesModel {
     pub(crate) fn new(classes: usize, share: f64, kind: CurveKind, curves: Vec<Curve>) -> Self {
-        Self {
+        let parts = CurvesParts {
             classes,
             share,
             kind,
-            curves,
-        }
+            knots: curves.iter().map(|c| c.x.len() as u32).collect(),
+            x: curves.iter().flat_map(|c| c.x.clone()).collect(),
+            y: curves.iter().flat_map(|c| c.y.clone()).collect(),
+        };
+        Self { parts, curves }
     }
 
     /// The data of the model.
     pub fn to_parts(&self) -> CurvesParts {
-        CurvesParts {
-            classes: self.classes,
-            share: self.share,
-            kind: self.kind,
-            knots: self.curves.iter().map(|c| c.x.len() as u32).collect(),
-            x: self.curves.iter().flat_map(|c| c.x.clone()).collect(),
-            y: self.curves.iter().flat_map(|c| c.y.clone()).collect(),
-        }
+        self.parts.clone()
     }
 
     /// Builds a model.
@@ -180,7 +139,7 @@ impl CurvesModel {
             )?;
             curves.push(Curve { x, y });
         }
-        Ok(Self::new(parts.classes, parts.share, parts.kind, curves))
+        Ok(Self { parts, curves })
     }
 
     /// The value of a curve at a probability, before rows are normalised. For two classes, curve 0 is that of the second
@@ -189,7 +148,7 @@ impl CurvesModel {
     /// # Panics
     /// If there is no such curve.
     pub fn curve(&self, curve: usize, probability: f64) -> f64 {
-        self.curves[curve].at(self.kind, probability)
+        self.curves[curve].at(self.parts.kind, probability)
     }
 }
 
@@ -201,7 +160,7 @@ impl ClassMap for CurvesModel {
 
 impl Form for CurvesModel {
     fn classes(&self) -> usize {
-        self.classes
+        self.parts.classes
     }
 
     fn order_preserving(&self) -> bool {
@@ -209,35 +168,11 @@ impl Form for CurvesModel {
     }
 
     fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
-        write_logits(self, self.share, block, logits);
+        write_logits(self, self.parts.share, block, logits);
     }
 }
 
-impl Stored for CurvesModel {
-    fn write(&self, parts: &mut ModelParts) -> Result<()> {
-        let own = self.to_parts();
-        parts.set(&own);
-        parts.tensor("knots", own.knots);
-        parts.tensor("x", own.x);
-        parts.tensor("y", own.y);
-        Ok(())
-    }
-
-    fn read(parts: &mut PartsReader<'_>) -> Result<Self> {
-        let (knots, x, y) = (
-            parts.tensor("knots")?,
-            parts.tensor("x")?,
-            parts.tensor("y")?,
-        );
-        let settings: CurvesParts = parts.settings()?;
-        Self::from_parts(CurvesParts {
-            knots,
-            x,
-            y,
-            ..settings
-        })
-    }
-}
+stored_as_parts!(CurvesModel, CurvesParts, knots, x, y);
 
 #[cfg(test)]
 mod tests {

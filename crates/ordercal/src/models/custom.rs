@@ -60,26 +60,6 @@ pub trait Transform: Send + Sync {
 }
 
 /// A [`Transform`] as a form of model. It cannot be stored in a file.
-///
-/// ```
-/// use ordercal::models::CustomModel;
-/// use ordercal::{Error, Model, Transform};
-///
-/// struct Uniform;
-///
-/// impl Transform for Uniform {
-///     fn classes(&self) -> usize {
-///         2
-///     }
-///
-///     fn probabilities(&self, _: &[f32], probs: &mut [f64]) {
-///         probs.fill(0.5);
-///     }
-/// }
-///
-/// let model = Model::from(CustomModel::new(Uniform));
-/// assert_eq!(model.to_parts(), Err(Error::CannotStore));
-/// ```
 #[derive(Clone)]
 pub struct CustomModel {
     transform: Arc<dyn Transform>,

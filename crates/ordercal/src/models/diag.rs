@@ -14,17 +14,6 @@ use crate::rank::Elementwise;
 /// A fitted increasing function f̄ with f̄(0) = 0: the logits are f̄(x_k − shift), with the same f̄ for all K classes.
 ///
 /// f̄′ is linear between the nodes of an even grid and constant outside, so f̄ is piecewise quadratic.
-///
-/// ```
-/// use ordercal::InputKind;
-/// use ordercal::models::DiagModel;
-///
-/// // A constant slope is temperature scaling.
-/// let model = DiagModel::from_slopes(3, InputKind::Raw, (-10.0, 10.0), vec![0.5; 9])?;
-/// assert!((model.function(3.0) - 1.5).abs() < 1e-12);
-/// assert_eq!((model.input(), model.range(), model.slopes().len()), (InputKind::Raw, (-10.0, 10.0), 9));
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct DiagModel {
     classes: usize,

@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::form::{Form, RowBlock, count_unmasked};
-use super::mixing::Shared;
-use super::parts::{ModelParts, PartsReader, Stored};
+use super::parts::stored_as_parts;
 use super::{check, check_beta, check_classes};
 use crate::error::Result;
 use crate::math::exp::{exp_f64, ln_f64};
@@ -12,35 +11,12 @@ use crate::math::simd::vectorized;
 use crate::math::softmax;
 
 /// A fitted mixture w₁ softmax(βx) + w₂ softmax(x) + w₃/K for K classes.
-///
-/// ```
-/// use ordercal::models::{EtsModel, EtsParts};
-/// use ordercal::{Model, ScoreKind};
-///
-/// let parts = EtsParts { classes: 2, beta: 1.0, weights: [0.0, 0.0, 1.0] };
-/// let uniform = Model::from(EtsModel::from_parts(parts)?);
-/// let probs: Vec<f64> = uniform.apply_row(&[0.5, 0.5], ScoreKind::Probs)?;
-/// assert_eq!(probs, [0.5, 0.5]);
-/// let Model::Ets(ets) = uniform else { unreachable!() };
-/// assert_eq!((ets.inverse_temperature(), ets.to_parts().classes), (1.0, 2));
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct EtsModel {
     pub(crate) parts: EtsParts,
 }
 
 /// All data of an [`EtsModel`], to be stored or built by hand.
-///
-/// ```
-/// use ordercal::models::{EtsModel, EtsParts};
-///
-/// let parts = EtsParts { classes: 3, beta: 0.5, weights: [0.7, 0.2, 0.1] };
-/// assert_eq!(EtsModel::from_parts(parts)?.weights(), [0.7, 0.2, 0.1]);
-/// let parts = EtsParts { classes: 3, beta: 0.5, weights: [0.7, 0.2, 0.2] };
-/// assert!(EtsModel::from_parts(parts).is_err(), "the weights do not sum to 1");
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EtsParts {
@@ -116,33 +92,6 @@ impl Form for EtsModel {
             mix(logs, tempered, uniform, scores, logits);
         }
     }
-
-    fn add_probabilities(
-        &self,
-        block: &RowBlock<'_>,
-        weight: f64,
-        shared: &mut Shared,
-        sum: &mut [f64],
-    ) {
-        let [tempered, original, uniform] = self.parts.weights.map(|own| weight * own);
-        for (beta, weight) in [(self.parts.beta, tempered), (1.0, original)] {
-            if weight > 0.0 {
-                shared.add_tempered(block, beta, weight, sum);
-            }
-        }
-        let rows = sum.chunks_exact_mut(block.classes).enumerate();
-        for (row, sum) in rows.filter(|_| uniform > 0.0) {
-            let scores = block.row(row);
-            let share = uniform / count_unmasked(scores) as f64;
-            for (sum, &score) in sum.iter_mut().zip(scores) {
-                *sum += if score > f32::NEG_INFINITY {
-                    share
-                } else {
-                    0.0
-                };
-            }
-        }
-    }
 }
 
 vectorized! {
@@ -158,16 +107,7 @@ vectorized! {
     }
 }
 
-impl Stored for EtsModel {
-    fn write(&self, parts: &mut ModelParts) -> Result<()> {
-        parts.set(&self.parts);
-        Ok(())
-    }
-
-    fn read(parts: &mut PartsReader<'_>) -> Result<Self> {
-        Self::from_parts(parts.settings()?)
-    }
-}
+stored_as_parts!(EtsModel, EtsParts);
 
 #[cfg(test)]
 mod tests {

@@ -19,19 +19,6 @@ const MAX_FEATURE: f64 = 1e6;
 /// The feature of a masked class (`-inf`) must be finite: it is the smallest feature of the unmasked classes of the row.
 ///
 /// β > 0 is an inverse temperature.
-///
-/// ```
-/// use ordercal::models::{Features, LinearModel, LinearParts};
-/// use ordercal::{Model, ScoreKind};
-///
-/// // Probabilities with a tenth of the uniform distribution mixed in; the linear map itself is the identity.
-/// let features = Features::Mixed { beta: 1.0, share: 0.1 };
-/// let parts = LinearParts { classes: 2, features, deviation: vec![0.0; 2], bias: vec![0.0; 2] };
-/// let model = Model::from(LinearModel::from_parts(parts)?);
-/// let probs: Vec<f64> = model.apply_row(&[0.0, -100.0], ScoreKind::Probs)?;
-/// assert!((probs[1] - 0.05).abs() < 1e-6);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]

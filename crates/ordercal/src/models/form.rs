@@ -1,6 +1,6 @@
 //! The interface of a form of model: it transforms blocks of rows.
 
-use super::mixing::Shared;
+use crate::math::softmax;
 use crate::math::tile::Lanes;
 use crate::rank::Elementwise;
 
@@ -19,6 +19,19 @@ impl<'a> RowBlock<'a> {
     /// The number of rows.
     pub(crate) fn rows(&self) -> usize {
         self.scores.len() / self.classes
+    }
+
+    /// One row alone.
+    pub(crate) fn only(&self, row: usize) -> Self {
+        Self {
+            scores: self.row(row),
+            order: if self.order.is_empty() {
+                &[]
+            } else {
+                self.row_order(row)
+            },
+            ..*self
+        }
     }
 
     /// The scores of a row.
@@ -49,7 +62,7 @@ pub(crate) trait Form {
 
     /// Whether the model needs the sorted classes of each row.
     fn reads_order(&self) -> bool {
-        self.order_preserving()
+        self.order_preserving() && self.elementwise().is_none()
     }
 
     /// Bounds on the slope, for a form whose logits are an increasing function of the score, apart from a shift of the
@@ -74,14 +87,10 @@ pub(crate) trait Form {
     /// The result of a row must not depend on the other rows. Masked classes become `-inf`.
     fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]);
 
-    /// Adds `weight` times the probabilities of a block of rows to `sum`. Probabilities below 1e-38 may be missing.
-    fn add_probabilities(
-        &self,
-        block: &RowBlock<'_>,
-        weight: f64,
-        shared: &mut Shared,
-        sum: &mut [f64],
-    ) {
-        shared.add_softmax_of(self, block, weight, sum);
+    /// Writes the probabilities of a block of rows.
+    fn probabilities(&self, block: &RowBlock<'_>, probs: &mut [f64]) {
+        self.logits(block, probs);
+        softmax::unnormalised_rows(probs, block.classes);
+        softmax::normalise_rows(probs, block.classes);
     }
 }

@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::form::{Form, RowBlock};
 use super::linear::add_terms;
-use super::mixing::{Shared, add_narrow_terms, add_softmax, repeated};
-use super::parts::{ModelParts, PartsReader, Stored};
+use super::parts::stored_as_parts;
 use super::{check, check_classes};
 use crate::error::Result;
 use crate::math::exp::exp_f32;
@@ -14,41 +13,13 @@ use crate::math::simd::vectorized;
 use crate::math::softmax;
 
 /// A fitted kernel model.
-///
-/// ```
-/// use ordercal::models::{KernelModel, KernelParts};
-/// use ordercal::{Model, ScoreKind};
-///
-/// // One centre without a weight: the logarithms of the probabilities plus a bias.
-/// let model = Model::from(KernelModel::from_parts(KernelParts {
-///     classes: 2,
-///     scale: 1.0,
-///     centres: vec![0.5_f32.sqrt(); 2],
-///     coefficients: vec![0.0; 2],
-///     bias: vec![0.0, 1.0],
-/// })?);
-/// let logits: Vec<f64> = model.apply_row(&[2.0, 2.0], ScoreKind::Logits)?;
-/// assert!((logits[1] - logits[0] - 1.0).abs() < 1e-6);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct KernelModel {
     parts: KernelParts,
     centres: Centres,
-    /// The biases as loops over several short rows read them.
-    biases: Vec<f32>,
 }
 
 /// Everything a [`KernelModel`] is made of, to be stored or built by hand.
-///
-/// ```
-/// use ordercal::models::{KernelModel, KernelParts};
-///
-/// let centres = vec![0.5_f32.sqrt(); 2];
-/// let parts = KernelParts { classes: 2, scale: 1.0, centres, coefficients: vec![0.5, -0.5], bias: vec![0.0; 2] };
-/// assert_eq!(KernelModel::from_parts(parts.clone())?.to_parts(), parts);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KernelParts {
@@ -115,29 +86,7 @@ impl KernelModel {
             check(good, name, "too large or NaN", "numbers within ±1e6")?;
         }
         let centres = Centres::new(&parts.centres, classes);
-        let biases = repeated(&parts.bias);
-        Ok(Self {
-            parts,
-            centres,
-            biases,
-        })
-    }
-
-    /// The log-probabilities that some rows are read as, and Σ_j k(p, c_j) v_j.
-    fn changes(&self, block: &RowBlock<'_>, changes: &mut [f32]) -> Vec<f32> {
-        let mut logs = vec![0.0; block.scores.len()];
-        read(block.scores, block.classes, &mut logs);
-        let mut rows = vec![0.0; logs.len()];
-        roots(&logs, &mut rows);
-        let values = self.centres.kernel(&rows, self.parts.scale as f32);
-        let left = Matrix::new(&values, block.rows(), self.centres.count());
-        let right = Matrix::new(
-            &self.parts.coefficients,
-            self.centres.count(),
-            block.classes,
-        );
-        multiply(changes, left, right);
-        logs
+        Ok(Self { parts, centres })
     }
 }
 
@@ -243,44 +192,18 @@ impl Form for KernelModel {
     }
 
     fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
-        let mut changes = vec![0.0; block.scores.len()];
-        let logs = self.changes(block, &mut changes);
+        let (classes, count) = (block.classes, self.centres.count());
+        let mut logs = vec![0.0; block.scores.len()];
+        read(block.scores, classes, &mut logs);
+        let mut rows = vec![0.0; logs.len()];
+        roots(&logs, &mut rows);
+        let values = self.centres.kernel(&rows, self.parts.scale as f32);
+        let mut changes = rows;
+        let left = Matrix::new(&values, block.rows(), count);
+        let right = Matrix::new(&self.parts.coefficients, count, classes);
+        multiply(&mut changes, left, right);
         add_terms(block.scores, &logs, &changes, &self.parts.bias, logits);
     }
-
-    fn add_probabilities(
-        &self,
-        block: &RowBlock<'_>,
-        weight: f64,
-        shared: &mut Shared,
-        sum: &mut [f64],
-    ) {
-        let logits = shared.narrow(sum.len());
-        let logs = self.changes(block, logits);
-        add_narrow_terms(block.scores, &logs, &self.biases, logits);
-        add_softmax(logits, block.classes, weight, sum);
-    }
 }
 
-impl Stored for KernelModel {
-    fn write(&self, parts: &mut ModelParts) -> Result<()> {
-        let own = self.to_parts();
-        parts.set(&own);
-        parts.tensor("bias", own.bias);
-        parts.tensor("centres", own.centres);
-        parts.tensor("coefficients", own.coefficients);
-        Ok(())
-    }
-
-    fn read(parts: &mut PartsReader<'_>) -> Result<Self> {
-        let (bias, centres) = (parts.tensor("bias")?, parts.tensor("centres")?);
-        let coefficients = parts.tensor("coefficients")?;
-        let settings: KernelParts = parts.settings()?;
-        Self::from_parts(KernelParts {
-            bias,
-            centres,
-            coefficients,
-            ..settings
-        })
-    }
-}
+stored_as_parts!(KernelModel, KernelParts, bias, centres, coefficients);

@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::features::Features;
 use super::form::{Form, RowBlock};
-use super::mixing::{Shared, add_narrow_terms, add_softmax, multiply_by_class, repeated};
-use super::parts::{ModelParts, PartsReader, Stored};
+use super::parts::stored_as_parts;
 use super::{check, check_classes};
 use crate::error::Result;
 use crate::math::gemm::{Matrix, multiply};
@@ -15,42 +14,12 @@ use crate::math::simd::vectorized;
 /// diagonal elements of one, and b are K biases.
 ///
 /// D = 0 and b = 0 is temperature scaling.
-///
-/// ```
-/// use ordercal::models::{Features, LinearModel, LinearParts};
-/// use ordercal::{InputKind, Model, ScoreKind};
-///
-/// let model = Model::from(LinearModel::from_parts(LinearParts {
-///     classes: 2,
-///     features: Features::Tempered { input: InputKind::Raw, beta: 1.0, range: (-1e6, 1e6) },
-///     deviation: vec![0.5, 0.0],
-///     bias: vec![0.0, 1.0],
-/// })?);
-/// let logits: Vec<f64> = model.apply_row(&[2.0, 1.0], ScoreKind::Logits)?;
-/// assert_eq!(logits, [3.0, 2.0]);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinearModel {
-    features: Features,
-    deviation: Vec<f32>,
-    bias: Vec<f32>,
-    /// The biases, and the weights of a diagonal matrix, as loops over several short rows read them.
-    biases: Vec<f32>,
-    diagonals: Vec<f32>,
+    parts: LinearParts,
 }
 
 /// All data of a [`LinearModel`], to be stored or built by hand.
-///
-/// ```
-/// use ordercal::models::{Features, LinearModel, LinearParts};
-///
-/// let features = Features::Mixed { beta: 1.0, share: 0.1 };
-/// // Two classes: two weights of a diagonal matrix, or four of a full one.
-/// let parts = LinearParts { classes: 2, features, deviation: vec![0.0; 4], bias: vec![0.0; 2] };
-/// assert_eq!(LinearModel::from_parts(parts.clone())?.to_parts(), parts);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinearParts {
@@ -69,12 +38,7 @@ pub struct LinearParts {
 impl LinearModel {
     /// The data of the model.
     pub fn to_parts(&self) -> LinearParts {
-        LinearParts {
-            classes: self.bias.len(),
-            features: self.features.clone(),
-            deviation: self.deviation.clone(),
-            bias: self.bias.clone(),
-        }
+        self.parts.clone()
     }
 
     /// Builds a model.
@@ -95,45 +59,12 @@ impl LinearModel {
             let good = values.iter().all(|v| v.abs() <= LARGEST_WEIGHT);
             check(good, name, "too large or NaN", "numbers within ±1e25")?;
         }
-        let diagonal = parts.deviation.len() == classes;
-        let diagonals = diagonal.then(|| repeated(&parts.deviation));
-        Ok(Self {
-            biases: repeated(&parts.bias),
-            diagonals: diagonals.unwrap_or_default(),
-            features: parts.features,
-            deviation: parts.deviation,
-            bias: parts.bias,
-        })
+        Ok(Self { parts })
     }
 
     /// The features of a row.
     pub fn features(&self) -> &Features {
-        &self.features
-    }
-
-    /// uD for the features u of some rows.
-    fn changes(&self, features: &[f32], changes: &mut [f32]) {
-        let classes = self.bias.len();
-        match self.shape() {
-            LinearShape::Vector => multiply_by_class(features, &self.diagonals, changes),
-            LinearShape::Matrix => {
-                let left = Matrix::new(features, features.len() / classes, classes);
-                multiply(
-                    changes,
-                    left,
-                    Matrix::new(&self.deviation, classes, classes),
-                );
-            }
-        }
-    }
-
-    /// Whether D is diagonal or a full matrix.
-    pub(crate) fn shape(&self) -> LinearShape {
-        if self.deviation.len() == self.bias.len() {
-            LinearShape::Vector
-        } else {
-            LinearShape::Matrix
-        }
+        &self.parts.features
     }
 }
 
@@ -152,7 +83,7 @@ pub(crate) const LARGEST_WEIGHT: f32 = 1e25;
 
 impl Form for LinearModel {
     fn classes(&self) -> usize {
-        self.bias.len()
+        self.parts.classes
     }
 
     fn order_preserving(&self) -> bool {
@@ -162,25 +93,30 @@ impl Form for LinearModel {
     fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
         let classes = block.classes;
         let mut features = vec![0.0_f32; block.scores.len()];
-        self.features
+        self.parts
+            .features
             .of_block(block.scores, classes, &mut Vec::new(), &mut features);
         let mut changes = vec![0.0_f32; features.len()];
-        self.changes(&features, &mut changes);
-        add_terms(block.scores, &features, &changes, &self.bias, logits);
+        let deviation = &self.parts.deviation;
+        if deviation.len() == classes {
+            multiply_by_class(&features, deviation, &mut changes);
+        } else {
+            let left = Matrix::new(&features, block.rows(), classes);
+            let right = Matrix::new(deviation, classes, classes);
+            multiply(&mut changes, left, right);
+        }
+        add_terms(block.scores, &features, &changes, &self.parts.bias, logits);
     }
+}
 
-    fn add_probabilities(
-        &self,
-        block: &RowBlock<'_>,
-        weight: f64,
-        shared: &mut Shared,
-        sum: &mut [f64],
-    ) {
-        // The product is one of 32-bit numbers, so its softmax loses nothing in 32 bits.
-        let (features, logits) = shared.features(&self.features, block);
-        self.changes(features, logits);
-        add_narrow_terms(block.scores, features, &self.biases, logits);
-        add_softmax(logits, block.classes, weight, sum);
+vectorized! {
+    fn multiply_by_class(values: &[f32], factors: &[f32], products: &mut [f32]) {
+        let rows = values.chunks_exact(factors.len());
+        for (values, products) in rows.zip(products.chunks_exact_mut(factors.len())) {
+            for ((product, value), factor) in products.iter_mut().zip(values).zip(factors) {
+                *product = value * factor;
+            }
+        }
     }
 }
 
@@ -199,22 +135,4 @@ vectorized! {
     }
 }
 
-impl Stored for LinearModel {
-    fn write(&self, parts: &mut ModelParts) -> Result<()> {
-        let own = self.to_parts();
-        parts.set(&own);
-        parts.tensor("bias", own.bias);
-        parts.tensor("deviation", own.deviation);
-        Ok(())
-    }
-
-    fn read(parts: &mut PartsReader<'_>) -> Result<Self> {
-        let (bias, deviation) = (parts.tensor("bias")?, parts.tensor("deviation")?);
-        let settings: LinearParts = parts.settings()?;
-        Self::from_parts(LinearParts {
-            bias,
-            deviation,
-            ..settings
-        })
-    }
-}
+stored_as_parts!(LinearModel, LinearParts, bias, deviation);

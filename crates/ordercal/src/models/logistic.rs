@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::form::{Form, RowBlock};
 use super::one_vs_rest::{ClassMap, check_share, logistic, map_count, write_logits};
-use super::parts::{ModelParts, PartsReader, Stored};
+use super::parts::stored_as_parts;
 use super::{check, check_classes};
 use crate::error::Result;
 use crate::math::exp::softplus_f64;
@@ -14,34 +14,12 @@ use crate::math::exp::softplus_f64;
 ///
 /// With a = b this is Platt's σ(aℓ + c) of the log-odds ℓ = ln(p/(1 − p)). For two classes there is one map, that of the
 /// second class.
-///
-/// ```
-/// use ordercal::models::{LogisticModel, LogisticParts};
-/// use ordercal::{Model, ScoreKind};
-///
-/// // The identity, apart from the smoothing.
-/// let parts = LogisticParts { classes: 2, share: 1e-9, coefficients: vec![1.0, 1.0, 0.0] };
-/// let model = Model::from(LogisticModel::from_parts(parts)?);
-/// let probs: Vec<f64> = model.apply_row(&[0.75_f32.ln(), 0.25_f32.ln()], ScoreKind::Probs)?;
-/// assert!((probs[0] - 0.75).abs() < 1e-6);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogisticModel {
-    classes: usize,
-    share: f64,
-    coefficients: Vec<[f64; 3]>,
+    parts: LogisticParts,
 }
 
 /// All data of a [`LogisticModel`], to be stored or built by hand.
-///
-/// ```
-/// use ordercal::models::{LogisticModel, LogisticParts};
-///
-/// let parts = LogisticParts { classes: 2, share: 0.01, coefficients: vec![0.5, 0.5, 0.0] };
-/// assert_eq!(LogisticModel::from_parts(parts.clone())?.to_parts(), parts);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogisticParts {
@@ -57,19 +35,17 @@ pub struct LogisticParts {
 impl LogisticModel {
     pub(crate) fn new(classes: usize, share: f64, coefficients: Vec<[f64; 3]>) -> Self {
         Self {
-            classes,
-            share,
-            coefficients,
+            parts: LogisticParts {
+                classes,
+                share,
+                coefficients: coefficients.concat(),
+            },
         }
     }
 
     /// The data of the model.
     pub fn to_parts(&self) -> LogisticParts {
-        LogisticParts {
-            classes: self.classes,
-            share: self.share,
-            coefficients: self.coefficients.concat(),
-        }
+        self.parts.clone()
     }
 
     /// Builds a model.
@@ -85,17 +61,13 @@ impl LogisticModel {
         check(good, "coefficients", parts.coefficients.len(), expected)?;
         let good = parts.coefficients.iter().all(|c| c.is_finite());
         check(good, "coefficients", "NaN or infinity", "finite numbers")?;
-        Ok(Self {
-            classes: parts.classes,
-            share: parts.share,
-            coefficients: maps.to_vec(),
-        })
+        Ok(Self { parts })
     }
 }
 
 impl ClassMap for LogisticModel {
     fn probability(&self, map: usize, log_odds: f64) -> f64 {
-        let [a, b, c] = self.coefficients[map];
+        let [a, b, c] = self.parts.coefficients.as_chunks::<3>().0[map];
         let [log_p, minus_log_rest] = log_probabilities(log_odds);
         logistic(a * log_p + b * minus_log_rest + c)
     }
@@ -103,7 +75,7 @@ impl ClassMap for LogisticModel {
 
 impl Form for LogisticModel {
     fn classes(&self) -> usize {
-        self.classes
+        self.parts.classes
     }
 
     fn order_preserving(&self) -> bool {
@@ -111,27 +83,11 @@ impl Form for LogisticModel {
     }
 
     fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
-        write_logits(self, self.share, block, logits);
+        write_logits(self, self.parts.share, block, logits);
     }
 }
 
-impl Stored for LogisticModel {
-    fn write(&self, parts: &mut ModelParts) -> Result<()> {
-        let own = self.to_parts();
-        parts.set(&own);
-        parts.tensor("coefficients", own.coefficients);
-        Ok(())
-    }
-
-    fn read(parts: &mut PartsReader<'_>) -> Result<Self> {
-        let coefficients = parts.tensor("coefficients")?;
-        let settings: LogisticParts = parts.settings()?;
-        Self::from_parts(LogisticParts {
-            coefficients,
-            ..settings
-        })
-    }
-}
+stored_as_parts!(LogisticModel, LogisticParts, coefficients);
 
 /// ln p and −ln(1 − p) of the probability p with the given log-odds.
 pub(crate) fn log_probabilities(log_odds: f64) -> [f64; 2] {

@@ -5,7 +5,6 @@ use serde_json::Value;
 
 use super::chain::PassedOn;
 use super::form::{Form, RowBlock};
-use super::mixing::{Shared, replace_rows, rows_with_small};
 use super::parts::{ModelParts, PartsReader, Stored};
 use super::{Model, check};
 use crate::error::Result;
@@ -92,13 +91,9 @@ impl MixtureModel {
         &self.members
     }
 
-    /// Calls `visit` with each member, its weight, and the rows that it reads: where the member is a chain, its second
-    /// model with what the first passes on, which is computed once for all that begin alike.
-    fn each_member(
-        &self,
-        block: &RowBlock<'_>,
-        mut visit: impl FnMut(f64, &Model, Option<&RowBlock<'_>>),
-    ) {
+    /// Calls `visit` with the weight of each member, its model, and the rows that it reads: where the member is a chain, its
+    /// second model and what the first passes on, which is computed once for all that begin alike.
+    fn each_member(&self, block: &RowBlock<'_>, mut visit: impl FnMut(f64, &Model, &RowBlock<'_>)) {
         let mut passed_on: Vec<Option<PassedOn>> = Vec::new();
         passed_on.resize_with(self.members.len(), || None);
         for ((weight, model), &place) in self.members.iter().zip(&self.same_first) {
@@ -106,26 +101,44 @@ impl MixtureModel {
                 Model::Chain(chain) if !chain.only_tempers() => {
                     let first = passed_on[place].get_or_insert_with(|| chain.pass_on(block));
                     let between = first.block(chain.then(), block.classes);
-                    visit(*weight, chain.then(), Some(&between));
+                    visit(*weight, chain.then(), &between);
                 }
-                _ => visit(*weight, model, None),
+                _ => visit(*weight, model, block),
             }
         }
     }
 
-    /// The logits of rows with classes whose probabilities would vanish in a sum, but must keep their order.
-    fn log_domain(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
+    /// Writes Σ wᵢ pᵢ(x), and returns the rows with classes whose probabilities vanish.
+    fn sums(&self, block: &RowBlock<'_>, sums: &mut [f64]) -> Vec<usize> {
+        let mut member = vec![0.0; sums.len()];
+        sums.fill(0.0);
+        self.each_member(block, |weight, model, rows| {
+            model.probabilities(rows, &mut member);
+            for (sum, p) in sums.iter_mut().zip(&member) {
+                *sum += weight * p;
+            }
+        });
+        let rows = sums.chunks_exact(block.classes).enumerate();
+        let vanish = |(row, sums): &(usize, &[f64])| {
+            let mut pairs = sums.iter().zip(block.row(*row));
+            pairs.any(|(&sum, &score)| sum < SMALLEST && score > f32::NEG_INFINITY)
+        };
+        rows.filter(vanish).map(|(row, _)| row).collect()
+    }
+
+    /// The logits of a row with classes whose probabilities would vanish in a sum, but must keep their order.
+    fn log_domain(&self, row: &RowBlock<'_>, logits: &mut [f64]) {
         let mut member = vec![0.0; logits.len()];
         let mut scratch = Vec::new();
         // Below every logarithm, and finite: the difference of two infinities would be NaN.
         let mut top = vec![f64::MIN; logits.len()];
         logits.fill(0.0);
-        self.each_member(block, |weight, model, between| {
-            model.logits(between.unwrap_or(block), &mut member);
-            softmax::log_probabilities(&mut member, block.classes, &mut scratch);
+        self.each_member(row, |weight, model, rows| {
+            model.logits(rows, &mut member);
+            softmax::log_probabilities(&mut member, row.classes, &mut scratch);
             add(&member, weight.ln(), &mut top, logits);
         });
-        finish(&top, block.scores, logits);
+        finish(&top, row.scores, logits);
     }
 }
 
@@ -143,33 +156,25 @@ impl Form for MixtureModel {
     }
 
     fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
-        logits.fill(0.0);
-        self.add_probabilities(block, 1.0, &mut Shared::default(), logits);
-        let small = rows_with_small(block, logits);
+        let vanishing = self.sums(block, logits);
         logarithms(block.scores, logits);
-        replace_rows(block, &small, logits, |rows, logits| {
-            self.log_domain(rows, logits);
-        });
+        for row in vanishing {
+            let logits = &mut logits[row * block.classes..][..block.classes];
+            self.log_domain(&block.only(row), logits);
+        }
     }
 
-    fn add_probabilities(
-        &self,
-        block: &RowBlock<'_>,
-        weight: f64,
-        shared: &mut Shared,
-        sum: &mut [f64],
-    ) {
-        self.each_member(block, |own, model, between| {
-            let weight = weight * own;
-            match between {
-                Some(rows) => {
-                    model.add_probabilities(rows, weight, &mut Shared::default(), sum);
-                }
-                None => model.add_probabilities(block, weight, shared, sum),
-            }
-        });
+    fn probabilities(&self, block: &RowBlock<'_>, probs: &mut [f64]) {
+        for row in self.sums(block, probs) {
+            let probs = &mut probs[row * block.classes..][..block.classes];
+            self.log_domain(&block.only(row), probs);
+            softmax::probabilities(probs);
+        }
     }
 }
+
+/// Smaller sums may lack a member that 64 bits cannot represent.
+const SMALLEST: f64 = 1e-290;
 
 impl Stored for MixtureModel {
     fn write(&self, parts: &mut ModelParts) -> Result<()> {
@@ -243,21 +248,29 @@ vectorized! {
 mod tests {
     use super::*;
     use crate::data::ScoreKind;
-    use crate::models::{TsModel, UncalibratedModel};
+    use crate::error::Error;
+    use crate::models::{
+        ChainModel, EtsModel, EtsParts, Features, KernelModel, KernelParts, LinearModel,
+        LinearParts, OrderedModel, TsModel, UncalibratedModel,
+    };
+    use crate::rng::Rng;
 
     #[test]
     fn inconsistent_members_are_rejected() {
         let ts = |classes| Model::from(TsModel::new(classes, 1.0).unwrap());
-        let refused = |members| MixtureModel::new(members).unwrap_err().to_string();
-        assert!(refused(vec![]).contains("at least one model"));
-        assert!(refused(vec![(0.0, ts(3))]).contains("positive"));
-        assert!(refused(vec![(f64::NAN, ts(3))]).contains("positive"));
-        assert!(refused(vec![(1.0, ts(3)), (1.0, ts(4))]).contains("3 and 4 classes"));
+        let refused = |members| match MixtureModel::new(members) {
+            Err(Error::InvalidPart { part, .. }) => part,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(&*refused(vec![]), "members");
+        assert_eq!(&*refused(vec![(0.0, ts(3))]), "weights");
+        assert_eq!(&*refused(vec![(f64::NAN, ts(3))]), "weights");
+        assert_eq!(&*refused(vec![(1.0, ts(3)), (1.0, ts(4))]), "members");
     }
 
     #[test]
     fn chains_that_begin_alike_are_what_each_is_alone() {
-        use crate::models::{ChainModel, DiagModel, EtsModel, EtsParts};
+        use crate::models::DiagModel;
         use crate::nn::input::InputKind;
         let diag = |slope| {
             let input = InputKind::LogSoftmax;
@@ -305,5 +318,127 @@ mod tests {
             "{logits:?}"
         );
         assert!((logits[1] - logits[3] - 1.0).abs() < 1e-9, "{logits:?}");
+    }
+
+    const CLASSES: usize = 5;
+
+    fn linear(rng: &mut Rng, features: Features, weights: usize) -> Model {
+        let mut draw = |count: usize| (0..count).map(|_| 0.3 * rng.normal() as f32).collect();
+        let parts = LinearParts {
+            classes: CLASSES,
+            features,
+            deviation: draw(weights),
+            bias: draw(CLASSES),
+        };
+        LinearModel::from_parts(parts).unwrap().into()
+    }
+
+    fn kernel(rng: &mut Rng) -> Model {
+        let mut draw = |count: usize| {
+            (0..count)
+                .map(|_| rng.normal() as f32)
+                .collect::<Vec<f32>>()
+        };
+        let parts = KernelParts {
+            classes: CLASSES,
+            scale: 3.0,
+            centres: draw(7 * CLASSES).iter().map(|c| c.abs().min(1.0)).collect(),
+            coefficients: draw(7 * CLASSES),
+            bias: draw(CLASSES),
+        };
+        KernelModel::from_parts(parts).unwrap().into()
+    }
+
+    fn ets(beta: f64, weights: [f64; 3]) -> Model {
+        let classes = CLASSES;
+        let parts = EtsParts {
+            classes,
+            beta,
+            weights,
+        };
+        EtsModel::from_parts(parts).unwrap().into()
+    }
+
+    /// A free mixture, nested as `auto` nests them.
+    fn members(rng: &mut Rng) -> Vec<(f64, Model)> {
+        let mixed = Features::Mixed {
+            beta: 0.9,
+            share: 1e-4,
+        };
+        let behind = MixtureModel::new(vec![
+            (0.3, linear(rng, mixed.clone(), CLASSES)),
+            (0.2, kernel(rng)),
+            (0.5, UncalibratedModel::new(CLASSES).unwrap().into()),
+        ]);
+        let ts = |beta| Model::from(TsModel::new(CLASSES, beta).unwrap());
+        let chain = |first, then| Model::from(ChainModel::new(first, then).unwrap());
+        vec![
+            (0.2, linear(rng, mixed.clone(), CLASSES)),
+            (0.2, linear(rng, mixed, CLASSES * CLASSES)),
+            (0.1, chain(ts(0.5), Model::from(behind.unwrap()))),
+            (0.2, ets(0.7, [0.5, 0.2, 0.3])),
+            (0.1, chain(ts(0.5), ts(1.5))),
+            (0.2, ets(1.0, [0.0, 1.0, 0.0])),
+        ]
+    }
+
+    /// Σ w p, each member by itself.
+    fn slow(members: &[(f64, Model)], row: &[f32]) -> Vec<f64> {
+        let mut sum = vec![0.0; row.len()];
+        for (weight, model) in members {
+            let probs = match model {
+                Model::Mixture(mixture) => slow(mixture.members(), row),
+                model => model.apply_row::<f64>(row, ScoreKind::Probs).unwrap(),
+            };
+            sum.iter_mut()
+                .zip(probs)
+                .for_each(|(s, p)| *s += weight * p);
+        }
+        sum
+    }
+
+    #[test]
+    fn sums_are_those_of_members_alone() {
+        let mut rng = Rng::new(71);
+        for round in 0..40 {
+            let members = members(&mut rng);
+            let model = Model::from(MixtureModel::new(members.clone()).unwrap());
+            let spread = [2.0, 30.0, 300.0][round % 3];
+            let mut row: Vec<f32> = (0..CLASSES)
+                .map(|_| (spread * rng.normal()) as f32)
+                .collect();
+            if round % 4 == 0 {
+                row[round % CLASSES] = f32::NEG_INFINITY;
+            }
+            let found: Vec<f64> = model.apply_row(&row, ScoreKind::Probs).unwrap();
+            for ((p, expected), score) in found.iter().zip(slow(&members, &row)).zip(&row) {
+                assert!((p - expected).abs() <= 1e-9 * expected, "{found:?} {row:?}");
+                assert_eq!(*p == 0.0, *score == f32::NEG_INFINITY && expected == 0.0);
+            }
+        }
+    }
+
+    #[test]
+    fn probabilities_beyond_32_bits_are_not_lost() {
+        // A linear map far from certain that says e⁻⁹⁰, beside one that says e⁻³⁰⁰.
+        let map = |bias: f32| {
+            let parts = LinearParts {
+                classes: 2,
+                features: Features::Mixed {
+                    beta: 1.0,
+                    share: 0.5,
+                },
+                deviation: vec![0.0; 2],
+                bias: vec![0.0, bias],
+            };
+            Model::from(LinearModel::from_parts(parts).unwrap())
+        };
+        let members = vec![(0.5, map(-90.0)), (0.5, map(-300.0))];
+        let free = Model::from(MixtureModel::new(members).unwrap());
+        let kept = Model::from(OrderedModel::new(free.clone(), 1e3).unwrap());
+        for model in [free, kept] {
+            let logs: Vec<f64> = model.apply_row(&[1.0, 0.0], ScoreKind::LogProbs).unwrap();
+            assert!((-93.0..-90.0).contains(&logs[1]), "{logs:?}");
+        }
     }
 }

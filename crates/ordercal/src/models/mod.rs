@@ -11,7 +11,6 @@ mod form;
 pub(crate) mod kernel;
 mod linear;
 mod logistic;
-mod mixing;
 mod mixture;
 mod network;
 pub(crate) mod one_vs_rest;
@@ -44,7 +43,6 @@ pub use linear::{LinearModel, LinearParts};
 #[cfg(test)]
 pub(crate) use logistic::log_probabilities;
 pub use logistic::{LogisticModel, LogisticParts};
-use mixing::Shared;
 pub use mixture::MixtureModel;
 pub(crate) use network::{InputReader, check_hidden};
 pub use network::{NetworkModel, NetworkParts, Wiring};
@@ -129,13 +127,6 @@ macro_rules! define_model {
 
         impl Model {
             /// The name of the model's form, as in a model file.
-            ///
-            /// ```
-            /// use ordercal::{Model, models::TsModel};
-            ///
-            /// assert_eq!(Model::from(TsModel::new(2, 0.5)?).form(), "ts");
-            /// # Ok::<(), ordercal::Error>(())
-            /// ```
             pub fn form(&self) -> &'static str {
                 match self { $(Self::$variant(_) => $name,)* }
             }
@@ -185,81 +176,29 @@ impl Form for Model {
         each_form!(self, form => form.logits(block, logits))
     }
 
-    fn add_probabilities(
-        &self,
-        block: &RowBlock<'_>,
-        weight: f64,
-        shared: &mut Shared,
-        sum: &mut [f64],
-    ) {
-        each_form!(self, form => form.add_probabilities(block, weight, shared, sum))
+    fn probabilities(&self, block: &RowBlock<'_>, probs: &mut [f64]) {
+        each_form!(self, form => form.probabilities(block, probs))
     }
 }
 
 impl Model {
     /// A model of your own: any map from a row of scores to a row of probabilities.
-    ///
-    /// ```
-    /// use ordercal::{Model, Transform};
-    ///
-    /// struct Uniform;
-    ///
-    /// impl Transform for Uniform {
-    ///     fn classes(&self) -> usize {
-    ///         3
-    ///     }
-    ///
-    ///     fn probabilities(&self, _: &[f32], probs: &mut [f64]) {
-    ///         probs.fill(1.0 / 3.0);
-    ///     }
-    /// }
-    ///
-    /// let model = Model::custom(Uniform);
-    /// assert_eq!((model.classes(), model.order_preserving()), (3, false));
-    /// ```
     pub fn custom(transform: impl Transform + 'static) -> Self {
         CustomModel::new(transform).into()
     }
 
     /// K, the number of classes.
-    ///
-    /// ```
-    /// use ordercal::{Model, models::TsModel};
-    ///
-    /// assert_eq!(Model::from(TsModel::new(10, 0.5)?).classes(), 10);
-    /// # Ok::<(), ordercal::Error>(())
-    /// ```
     pub fn classes(&self) -> usize {
         Form::classes(self)
     }
 
     /// Whether the model keeps the ranking of every row.
-    ///
-    /// ```
-    /// # use ndarray::Array2;
-    /// # use ordercal::{Dataset, ScoreKind, Scores};
-    /// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
-    /// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
-    /// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
-    /// use ordercal::Method;
-    ///
-    /// assert!(Method::from_key("ets")?.fit(&data)?.model.order_preserving());
-    /// assert!(!Method::from_key("vs")?.fit(&data)?.model.order_preserving());
-    /// # Ok::<(), ordercal::Error>(())
-    /// ```
     pub fn order_preserving(&self) -> bool {
         Form::order_preserving(self)
     }
 
     /// The value at `score` of the increasing function that the model applies to each score, if there is such a function:
     /// for the forms `uncalibrated`, `ts` and `diag`.
-    ///
-    /// ```
-    /// use ordercal::{Model, models::TsModel};
-    ///
-    /// assert_eq!(Model::from(TsModel::new(2, 0.5)?).function(3.0), Some(1.5));
-    /// # Ok::<(), ordercal::Error>(())
-    /// ```
     pub fn function(&self, score: f64) -> Option<f64> {
         Form::function(self, score)
     }
@@ -268,14 +207,6 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::CannotStore`] if the model is or contains a [custom](Self::custom) one.
-    ///
-    /// ```
-    /// use ordercal::{Model, models::TsModel};
-    ///
-    /// let parts = Model::from(TsModel::new(2, 0.5)?).to_parts()?;
-    /// assert_eq!(parts.settings["form"], "ts");
-    /// # Ok::<(), ordercal::Error>(())
-    /// ```
     pub fn to_parts(&self) -> Result<ModelParts> {
         let mut parts = ModelParts::of_form(self.form());
         each_form!(self, form => form.write(&mut parts))?;
@@ -286,14 +217,6 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::InvalidPart`] names the first part that is missing, out of range or inconsistent with the others.
-    ///
-    /// ```
-    /// use ordercal::{Model, models::TsModel};
-    ///
-    /// let model = Model::from(TsModel::new(2, 0.5)?);
-    /// assert_eq!(Model::from_parts(model.to_parts()?)?, model);
-    /// # Ok::<(), ordercal::Error>(())
-    /// ```
     pub fn from_parts(parts: ModelParts) -> Result<Self> {
         PartsReader::read_all(parts)
     }
@@ -322,19 +245,6 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::WrongClasses`] or [`Error::WrongShape`] if the number of classes or the shape differs.
-    ///
-    /// ```
-    /// use ndarray::{Array2, array};
-    /// use ordercal::{Model, ScoreKind, Scores, models::TsModel};
-    ///
-    /// let model = Model::from(TsModel::new(2, 0.5)?);
-    /// let scores = Scores::new(ScoreKind::Logits, array![[1.0_f32, 1.0]])?;
-    /// // One buffer for batch after batch.
-    /// let mut probs = Array2::<f32>::zeros((1, 2));
-    /// model.apply_into(&scores, ScoreKind::Probs, probs.view_mut())?;
-    /// assert_eq!(probs, array![[0.5, 0.5]]);
-    /// # Ok::<(), ordercal::Error>(())
-    /// ```
     pub fn apply_into<T: Real>(
         &self,
         scores: &Scores<'_>,
@@ -348,14 +258,6 @@ impl Model {
     ///
     /// # Errors
     /// If a score is invalid, or the row does not have K scores.
-    ///
-    /// ```
-    /// use ordercal::{Model, ScoreKind, models::TsModel};
-    ///
-    /// let model = Model::from(TsModel::new(2, 0.5)?);
-    /// assert_eq!(model.apply_row::<f32>(&[2.0, 0.0], ScoreKind::Logits)?, [1.0, 0.0]);
-    /// # Ok::<(), ordercal::Error>(())
-    /// ```
     pub fn apply_row<T: Real>(&self, logits: &[f32], output: ScoreKind) -> Result<Vec<T>> {
         let row = ArrayView2::from_shape((1, logits.len()), logits)
             .expect("the slice has the length of the row");

@@ -3,24 +3,17 @@
 use serde::{Deserialize, Serialize};
 
 use super::form::{Form, RowBlock};
-use super::parts::{ModelParts, PartsReader, Stored};
+use super::parts::stored_as_parts;
 use super::{check, check_beta, check_classes};
 use crate::error::{Error, Result};
 use crate::math::exp::multiplier_f32;
 use crate::math::simd::vectorized;
 use crate::math::softmax::log_sum_exp;
-use crate::nn::input::{InputKind, Inputs};
+use crate::nn::input::{InputKind, Inputs, read_row};
 use crate::nn::mlp::Shape;
 use crate::rank::Sorter;
 
 /// The inputs of a network and the meaning of its outputs.
-///
-/// ```
-/// use ordercal::methods::{Family, OrderPreserving};
-/// use ordercal::models::Wiring;
-///
-/// assert_eq!(OrderPreserving::WIRING, Wiring::ClassesToGaps);
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wiring {
@@ -37,27 +30,6 @@ pub enum Wiring {
 /// For the two wirings to gaps, the logits are f(x) = S(x)⁻¹ U w: with the scores sorted in descending order, y = S(x)x, the
 /// gaps w_i = (y_i − y_{i+1})·m_i are multiplied by positive multipliers m = β·softplus(network + c), where softplus(c) = 1,
 /// and summed from the smallest score up (U is the upper-triangular matrix of ones). Otherwise the outputs are the logits.
-///
-/// ```
-/// use ordercal::models::{NetworkModel, NetworkParts, Wiring};
-/// use ordercal::{InputKind, Model, ScoreKind};
-///
-/// // Where all parameters are 0, the model is temperature scaling.
-/// let model = Model::from(NetworkModel::from_parts(NetworkParts {
-///     wiring: Wiring::SortedToGaps,
-///     classes: 2,
-///     top: None,
-///     hidden: vec![3],
-///     input: InputKind::Raw,
-///     scale: 1.0,
-///     range: (-10.0, 10.0),
-///     beta: 0.5,
-///     params: vec![0.0; (2 + 1) * 3 + (3 + 1) * 2],
-/// })?);
-/// let logits: Vec<f64> = model.apply_row(&[4.0, 0.0], ScoreKind::Logits)?;
-/// assert!((logits[0] - logits[1] - 2.0).abs() < 1e-6);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct NetworkModel {
     pub(crate) reader: InputReader,
@@ -68,23 +40,6 @@ pub struct NetworkModel {
 }
 
 /// All data of a [`NetworkModel`], to be stored or built by hand.
-///
-/// ```
-/// # use ndarray::Array2;
-/// # use ordercal::{Dataset, ScoreKind, Scores};
-/// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
-/// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
-/// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
-/// use ordercal::optim::Adam;
-/// use ordercal::{Method, Model, Oi};
-///
-/// let oi = Oi::default().with_hidden(&[5]).with_optimizer(Adam::default().with_epochs(1));
-/// let Model::Network(model) = Method::from(oi).fit(&data)?.model else { unreachable!() };
-/// let parts = model.to_parts();
-/// assert_eq!((parts.classes, parts.ends()), (3, (3, 3)));
-/// assert_eq!(parts.params.len(), (3 + 1) * 5 + (5 + 1) * 3);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkParts {
@@ -251,20 +206,7 @@ impl Form for NetworkModel {
     }
 }
 
-impl Stored for NetworkModel {
-    fn write(&self, parts: &mut ModelParts) -> Result<()> {
-        let own = self.to_parts();
-        parts.set(&own);
-        parts.tensor("params", own.params);
-        Ok(())
-    }
-
-    fn read(parts: &mut PartsReader<'_>) -> Result<Self> {
-        let params = parts.tensor("params")?;
-        let settings: NetworkParts = parts.settings()?;
-        Self::from_parts(NetworkParts { params, ..settings })
-    }
-}
+stored_as_parts!(NetworkModel, NetworkParts, params);
 
 /// The weights between two layers as wide as this take a gigabyte.
 const MOST_UNITS: usize = 1 << 14;
@@ -325,7 +267,7 @@ impl InputReader {
             Wiring::ClassesToGaps | Wiring::ClassesToLogits => scores,
         };
         let (unmasked, masked) = inputs.split_at_mut(source.len());
-        self.inputs.read(source, least, shift, unmasked);
+        read_row(&self.inputs, source, least, shift, unmasked);
         masked.fill(self.inputs.value(least, shift));
     }
 }

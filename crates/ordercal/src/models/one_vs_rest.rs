@@ -4,6 +4,7 @@ use super::check;
 use super::form::{RowBlock, count_unmasked};
 use crate::error::Result;
 use crate::math::softmax;
+use crate::rank::argmax;
 
 /// The bound to which log-odds are clamped. e⁻⁵⁰⁰ is practically 0, and log-odds of ±1e30 would dominate a regression.
 pub(crate) const MAX_LOG_ODDS: f64 = 500.0;
@@ -22,23 +23,14 @@ pub(crate) fn map_count(classes: usize) -> usize {
 /// Writes the log-odds of every class under softmax(scores), x_k − ln Σ_{j≠k} e^(x_j), clamped to ±[`MAX_LOG_ODDS`]; `-inf`
 /// for masked classes.
 pub(crate) fn write_log_odds(scores: &[f32], log_odds: &mut [f64]) {
-    let mut top = 0;
-    for (class, score) in scores.iter().enumerate() {
-        if *score > scores[top] {
-            top = class;
-        }
-    }
+    let top = argmax(scores);
     let highest = f64::from(scores[top]);
-    let second = scores
-        .iter()
-        .enumerate()
-        .filter(|(class, _)| *class != top)
-        .fold(f64::NEG_INFINITY, |m, (_, &s)| m.max(f64::from(s)));
     for (log_odds, &score) in log_odds.iter_mut().zip(scores) {
         *log_odds = f64::from(score);
     }
     // The top class separately, because 1 − p suffers from cancellation if p is close to 1.
     log_odds[top] = f64::NEG_INFINITY;
+    let second = log_odds.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let top_log_odds = if second > f64::NEG_INFINITY {
         let (_, rest) = softmax::exponentials(log_odds);
         highest - second - rest.ln()

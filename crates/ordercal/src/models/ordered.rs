@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::form::{Form, RowBlock};
-use super::mixing;
 use super::parts::{ModelParts, PartsReader, Stored};
 use super::projection::Projector;
 use super::{Model, check_beta};
@@ -20,18 +19,6 @@ pub const SLIVER: f64 = 1e-6;
 ///
 /// The result is (1 − s)·p + s·softmax(βx), where p minimises KL(q‖p) among the distributions that rank the classes as the
 /// scores do ([`Projector`]) and s = [`SLIVER`] makes the order strict.
-///
-/// ```
-/// use ordercal::models::{OrderedModel, UncalibratedModel};
-/// use ordercal::{Model, ScoreKind};
-///
-/// let model = Model::from(OrderedModel::new(UncalibratedModel::new(3)?.into(), 1.0)?);
-/// let probs: Vec<f64> = model.apply_row(&[1.0, 2.0, 2.0], ScoreKind::Probs)?;
-/// assert!(probs[1] > probs[0] && probs[1] == probs[2]);
-/// let Model::Ordered(ordered) = model else { unreachable!() };
-/// assert_eq!((ordered.inner().form(), ordered.inverse_temperature()), ("uncalibrated", 1.0));
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct OrderedModel {
     inner: Box<Model>,
@@ -74,13 +61,12 @@ impl Form for OrderedModel {
 
     fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
         let classes = block.classes;
-        mixing::probabilities(&*self.inner, block, logits);
+        self.inner.probabilities(block, logits);
         let mut projection = OrderProjection::new(classes, self.beta);
         let mut wide = Vec::new();
-        let projector = &mut projection.projector;
-        projector.project_rows(block.scores, block.order, logits, classes);
         for (row, probs) in logits.chunks_exact_mut(classes).enumerate() {
             let (scores, order) = (block.row(row), block.row_order(row));
+            projection.projector.project(scores, order, probs);
             if self.beta * spread(scores, order) > WIDEST {
                 projection.log_domain(scores, probs);
                 wide.push((row, probs.to_vec()));

@@ -18,23 +18,28 @@ pub(super) trait Stored: Sized {
     fn read(parts: &mut PartsReader<'_>) -> Result<Self>;
 }
 
+/// Stores a form as its parts: the named fields as arrays, all others as settings.
+macro_rules! stored_as_parts {
+    ($form:ident, $parts:ident $(, $tensor:ident)*) => {
+        impl super::parts::Stored for $form {
+            fn write(&self, parts: &mut super::ModelParts) -> crate::error::Result<()> {
+                let own = self.to_parts();
+                parts.set(&own);
+                $(parts.tensor(stringify!($tensor), own.$tensor);)*
+                Ok(())
+            }
+
+            fn read(parts: &mut super::PartsReader<'_>) -> crate::error::Result<Self> {
+                $(let $tensor = parts.tensor(stringify!($tensor))?;)*
+                let settings: $parts = parts.settings()?;
+                Self::from_parts($parts { $($tensor,)* ..settings })
+            }
+        }
+    };
+}
+pub(super) use stored_as_parts;
+
 /// The values of an array, in row-major order.
-///
-/// ```
-/// # use ndarray::Array2;
-/// # use ordercal::{Dataset, ScoreKind, Scores};
-/// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
-/// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
-/// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
-/// use ordercal::Method;
-/// use ordercal::models::TensorValues;
-///
-/// let parts = Method::from_key("vs")?.fit(&data)?.model.to_parts()?;
-/// let (name, values) = &parts.tensors[0];
-/// assert_eq!(name, "bias");
-/// assert!(matches!(values, TensorValues::F32(biases) if biases.len() == 3));
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum TensorValues {
@@ -81,17 +86,6 @@ element!(u32, U32, "an array of 32-bit counts");
 ///
 /// `settings` is a JSON object with the name of the form in `form` and the scalars of the form; `tensors` holds its arrays.
 /// The arrays of a model nested in another one have a prefix that says where it belongs: `0.params`, `then.slopes`.
-///
-/// ```
-/// use ordercal::Model;
-/// use ordercal::models::TsModel;
-///
-/// let model = Model::from(TsModel::new(3, 0.5)?);
-/// let parts = model.to_parts()?;
-/// assert_eq!(parts.settings.to_string(), r#"{"beta":0.5,"classes":3,"form":"ts"}"#);
-/// assert_eq!(Model::from_parts(parts)?, model);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ModelParts {
     /// The settings, a JSON object.

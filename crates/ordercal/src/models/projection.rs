@@ -18,155 +18,47 @@
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Projector {
-    lanes: [Lane; TOGETHER],
-}
-
-/// Rows that are projected side by side. Which classes are pooled cannot be predicted, so that a step has no branches and
-/// waits for the one before: steps of other rows fill the time.
-const TOGETHER: usize = 4;
-
-impl Projector {
-    /// Replaces the K probabilities `probs` by their projection. `order` holds the classes in descending order of `scores`
-    /// ([`Sorter`](crate::rank::Sorter)).
-    pub fn project(&mut self, scores: &[f32], order: &[u32], probs: &mut [f64]) {
-        self.project_rows(scores, order, probs, scores.len());
-    }
-
-    /// [`project`](Self::project) for rows of so many classes.
-    pub(crate) fn project_rows(
-        &mut self,
-        scores: &[f32],
-        order: &[u32],
-        probs: &mut [f64],
-        classes: usize,
-    ) {
-        let several = TOGETHER * classes;
-        let rows = scores.chunks(several).zip(order.chunks(several));
-        for ((scores, order), probs) in rows.zip(probs.chunks_mut(several)) {
-            let count = scores.len() / classes;
-            let lanes = &mut self.lanes[..count];
-            let row = |lane: usize| lane * classes..(lane + 1) * classes;
-            for (at, lane) in lanes.iter_mut().enumerate() {
-                lane.start(&scores[row(at)], &order[row(at)], &probs[row(at)]);
-            }
-            if let [a, b, c, d] = lanes {
-                while !(a.done() || b.done() || c.done() || d.done()) {
-                    a.step();
-                    b.step();
-                    c.step();
-                    d.step();
-                }
-            }
-            for (at, lane) in lanes.iter_mut().enumerate() {
-                while !lane.done() {
-                    lane.step();
-                }
-                lane.finish(&order[row(at)], &mut probs[row(at)]);
-            }
-        }
-    }
+    /// Pools with falling means.
+    pools: Vec<PooledClasses>,
 }
 
 /// Neighbouring classes of the sorted row with one probability.
 #[derive(Debug, Clone, Copy)]
 struct PooledClasses {
     sum: f64,
-    count: f64,
+    count: usize,
 }
 
-impl PooledClasses {
-    fn mean(self) -> f64 {
-        self.sum / self.count
-    }
-}
-
-/// Above every other pool.
-const TOP: PooledClasses = PooledClasses {
-    sum: f64::INFINITY,
-    count: 1.0,
-};
-/// Below every other pool.
-const END: PooledClasses = PooledClasses {
-    sum: -1.0,
-    count: 1.0,
-};
-
-/// One row on its way.
-#[derive(Debug, Clone, Default)]
-struct Lane {
-    /// Tied classes, from the largest score to the smallest, then [`END`].
-    groups: Vec<PooledClasses>,
-    /// [`TOP`], then pools with falling means, up to `last`.
-    pools: Vec<PooledClasses>,
-    last: usize,
-    /// The sum and the count of the pool that is compared with the last one.
-    here: (f64, f64),
-    /// The group that comes after it.
-    next: usize,
-}
-
-impl Lane {
-    fn start(&mut self, scores: &[f32], order: &[u32], probs: &[f64]) {
-        self.groups.clear();
-        let mut above = f32::INFINITY;
-        for &class in order {
-            let (score, sum) = (scores[class as usize], probs[class as usize]);
-            match self.groups.last_mut() {
-                Some(group) if score >= above => {
-                    group.sum += sum;
-                    group.count += 1.0;
-                }
-                _ => self.groups.push(PooledClasses { sum, count: 1.0 }),
-            }
-            above = score;
-        }
-        self.groups.push(END);
+impl Projector {
+    /// Replaces the K probabilities `probs` by their projection. `order` holds the classes in descending order of `scores`
+    /// ([`Sorter`](crate::rank::Sorter)).
+    #[allow(clippy::float_cmp)] // Ties are equal to the last bit.
+    pub fn project(&mut self, scores: &[f32], order: &[u32], probs: &mut [f64]) {
         self.pools.clear();
-        self.pools.resize(self.groups.len() + 1, TOP);
-        self.last = 0;
-        self.here = (self.groups[0].sum, self.groups[0].count);
-        self.next = 1;
-    }
-
-    fn done(&self) -> bool {
-        self.next >= self.groups.len()
-    }
-
-    /// Either pools `here` with the pool above, or puts it below that one and goes on to the next group.
-    #[inline(always)]
-    fn step(&mut self) {
-        let (sum, count) = self.here;
-        let (above, next) = (self.pools[self.last], self.groups[self.next]);
-        self.pools[self.last + 1] = PooledClasses { sum, count };
-        let wrong = sum * above.count > above.sum * count;
-        self.here = (
-            either(wrong, sum + above.sum, next.sum),
-            either(wrong, count + above.count, next.count),
-        );
-        self.last = self.last + 1 - 2 * usize::from(wrong);
-        self.next += usize::from(!wrong);
-    }
-
-    /// Gives every class the mean of its pool.
-    fn finish(&mut self, order: &[u32], probs: &mut [f64]) {
-        let mut classes = order.iter();
+        for tied in order.chunk_by(|&a, &b| scores[a as usize] == scores[b as usize]) {
+            let mut sum: f64 = tied.iter().map(|&class| probs[class as usize]).sum();
+            let mut count = tied.len();
+            while let Some(above) = self.pools.last()
+                && sum * above.count as f64 > above.sum * count as f64
+            {
+                sum += above.sum;
+                count += above.count;
+                self.pools.pop();
+            }
+            self.pools.push(PooledClasses { sum, count });
+        }
+        let mut rest = order;
         let mut least = f64::INFINITY;
-        for pool in &self.pools[1..=self.last] {
+        for pool in &self.pools {
             // Rounding may make a mean larger than the one above.
-            let mean = pool.mean();
-            least = if mean < least { mean } else { least };
-            for &class in classes.by_ref().take(pool.count as usize) {
+            least = least.min(pool.sum / pool.count as f64);
+            let (classes, behind) = rest.split_at(pool.count);
+            for &class in classes {
                 probs[class as usize] = least;
             }
+            rest = behind;
         }
     }
-}
-
-/// One of two numbers, without a branch.
-#[inline(always)]
-fn either(first: bool, a: f64, b: f64) -> f64 {
-    let mask = u64::from(first).wrapping_neg();
-    f64::from_bits((a.to_bits() & mask) | (b.to_bits() & !mask))
 }
 
 #[cfg(test)]
@@ -242,43 +134,25 @@ mod tests {
     }
 
     #[test]
-    fn rows_side_by_side_are_what_the_obvious_algorithm_gives() {
+    fn projections_are_what_the_obvious_algorithm_gives() {
         let mut rng = Rng::new(84);
-        for (rows, classes) in [(1, 2), (2, 9), (4, 9), (7, 30), (9, 3), (6, 100)] {
-            let mut scores = Vec::new();
-            let mut probs = Vec::new();
-            let mut order = Vec::new();
-            let mut sorter = Sorter::new(classes);
-            for place in 0..rows {
+        for classes in [2, 3, 9, 30, 100] {
+            for draw in 0..8 {
                 // Many ties, none, masked classes, and rows in which all are pooled.
-                let mut scores_here = row(&mut rng, classes);
+                let mut scores = row(&mut rng, classes);
                 let mut q = distribution(&mut rng, classes);
-                match place % 4 {
-                    1 => scores_here = (0..classes).map(|_| rng.normal() as f32).collect(),
+                match draw % 4 {
+                    1 => scores = (0..classes).map(|_| rng.normal() as f32).collect(),
                     2 => {
-                        scores_here[1] = f32::NEG_INFINITY;
+                        scores[1] = f32::NEG_INFINITY;
                         q[1] = 0.0;
                     }
-                    3 => scores_here = q.iter().map(|&q| -(q as f32)).collect(),
+                    3 => scores = q.iter().map(|&q| -(q as f32)).collect(),
                     _ => {}
                 }
-                order.extend_from_slice(sorter.sort(&scores_here));
-                scores.extend(scores_here);
-                probs.extend(q);
-            }
-            let given = probs.clone();
-            Projector::default().project_rows(&scores, &order, &mut probs, classes);
-            for place in 0..rows {
-                let row = place * classes..(place + 1) * classes;
-                let expected = slow(&scores[row.clone()], &given[row.clone()]);
-                let found = &probs[row.clone()];
-                assert!(
-                    found
-                        .iter()
-                        .zip(&expected)
-                        .all(|(a, b)| (a - b).abs() < 1e-14)
-                );
-                assert_eq!(found, project(&scores[row.clone()], &given[row]));
+                let found = project(&scores, &q);
+                let mut pairs = found.iter().zip(slow(&scores, &q));
+                assert!(pairs.all(|(a, b)| (a - b).abs() < 1e-14));
             }
         }
     }

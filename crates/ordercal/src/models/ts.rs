@@ -11,15 +11,6 @@ use crate::math::tile::Lanes;
 use crate::rank::Elementwise;
 
 /// A fitted temperature T = 1/β: the logits are f(x) = βx.
-///
-/// ```
-/// use ordercal::models::TsModel;
-///
-/// let model = TsModel::new(10, 0.5)?;
-/// assert_eq!(model.temperature(), 2.0);
-/// assert_eq!(model.inverse_temperature(), 0.5);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TsModel {
@@ -58,16 +49,8 @@ impl Form for TsModel {
         true
     }
 
-    fn reads_order(&self) -> bool {
-        false
-    }
-
     fn elementwise(&self) -> Option<Elementwise> {
-        Some(Elementwise {
-            min_slope: self.beta,
-            max_slope: self.beta,
-            max_offset: 0.0,
-        })
+        Some(Elementwise::scaling(self.beta))
     }
 
     fn tile_logits(&self, scores: &[Lanes<f32>], logits: &mut [Lanes<f64>]) -> bool {
@@ -97,7 +80,8 @@ impl Stored for TsModel {
 }
 
 vectorized! {
-    fn multiply(scores: &[f32], beta: f64, logits: &mut [f64]) {
+    /// βx.
+    pub(super) fn multiply(scores: &[f32], beta: f64, logits: &mut [f64]) {
         for (logit, &score) in logits.iter_mut().zip(scores) {
             *logit = beta * f64::from(score);
         }

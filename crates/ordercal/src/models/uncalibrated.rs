@@ -5,21 +5,12 @@ use serde::{Deserialize, Serialize};
 use super::check_classes;
 use super::form::{Form, RowBlock};
 use super::parts::{ModelParts, PartsReader, Stored};
+use super::ts::multiply;
 use crate::error::Result;
-use crate::math::simd::vectorized;
 use crate::math::tile::Lanes;
 use crate::rank::Elementwise;
 
 /// The identity f(x) = x: its probabilities are softmax(x).
-///
-/// ```
-/// use ordercal::models::UncalibratedModel;
-/// use ordercal::{Model, ScoreKind};
-///
-/// let model = Model::from(UncalibratedModel::new(2)?);
-/// assert_eq!(model.apply_row::<f64>(&[1.0, 1.0], ScoreKind::Probs)?, [0.5, 0.5]);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UncalibratedModel {
@@ -46,20 +37,12 @@ impl Form for UncalibratedModel {
         true
     }
 
-    fn reads_order(&self) -> bool {
-        false
-    }
-
     fn elementwise(&self) -> Option<Elementwise> {
-        Some(Elementwise {
-            min_slope: 1.0,
-            max_slope: 1.0,
-            max_offset: 0.0,
-        })
+        Some(Elementwise::scaling(1.0))
     }
 
     fn tile_logits(&self, scores: &[Lanes<f32>], logits: &mut [Lanes<f64>]) -> bool {
-        widen(scores.as_flattened(), logits.as_flattened_mut());
+        multiply(scores.as_flattened(), 1.0, logits.as_flattened_mut());
         true
     }
 
@@ -68,15 +51,7 @@ impl Form for UncalibratedModel {
     }
 
     fn logits(&self, block: &RowBlock<'_>, logits: &mut [f64]) {
-        widen(block.scores, logits);
-    }
-}
-
-vectorized! {
-    fn widen(scores: &[f32], logits: &mut [f64]) {
-        for (logit, &score) in logits.iter_mut().zip(scores) {
-            *logit = f64::from(score);
-        }
+        multiply(block.scores, 1.0, logits);
     }
 }
 

@@ -8,13 +8,6 @@ use crate::math::softmax;
 /// What is subtracted from a row of scores before a network reads it.
 ///
 /// A softmax does not depend on a common shift of a row, but a network does.
-///
-/// ```
-/// use ordercal::{InputKind, Oi};
-///
-/// // As in the paper.
-/// assert_eq!(Oi::default().with_input(InputKind::Raw).input, InputKind::Raw);
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum InputKind {
@@ -118,11 +111,6 @@ impl Inputs {
         }
     }
 
-    /// Sets `inputs` to the inputs of a row; what lies below `least`, masked classes too, is read as `least`.
-    pub(crate) fn read(&self, scores: &[f32], least: f32, shift: f64, inputs: &mut [f32]) {
-        read_row(self, scores, least, shift, inputs);
-    }
-
     /// The input for a score of a row with this shift.
     #[inline(always)]
     pub(crate) fn value(&self, score: f32, shift: f64) -> f32 {
@@ -131,7 +119,8 @@ impl Inputs {
 }
 
 vectorized! {
-    fn read_row(inputs: &Inputs, scores: &[f32], least: f32, shift: f64, targets: &mut [f32]) {
+    /// Writes the inputs of a row; what lies below `least`, masked classes too, is read as `least`.
+    pub(crate) fn read_row(inputs: &Inputs, scores: &[f32], least: f32, shift: f64, targets: &mut [f32]) {
         for (target, &score) in targets.iter_mut().zip(scores) {
             *target = inputs.value(if score > least { score } else { least }, shift);
         }

@@ -4,6 +4,7 @@
 use super::head::MAX_GAP;
 use super::loss::{NetworkLoss, SortedTargets};
 use super::mlp::Shape;
+use super::train::MicroBatch;
 use super::transposed::{Activations, BLOCK, LANES, ROWS};
 use crate::math::exp::{exp_f32, ln_f64, multiplier_f32};
 use crate::math::simd::vectorized;
@@ -11,9 +12,10 @@ use crate::math::simd::vectorized;
 /// The largest number of weights in a layer. Above it, matrix products are faster.
 const MAX_WEIGHTS: usize = 2048;
 
-/// Activations and scratch memory for at most [`ROWS`] rows.
-#[derive(Debug, Clone)]
-pub(super) struct TransposedRows {
+/// Computes loss and gradient of at most [`ROWS`] rows, in memory of its own.
+pub(super) struct TransposedRows<'a> {
+    loss: &'a NetworkLoss,
+    head: &'a SortedTargets,
     activations: Activations,
     sorted: Vec<f32>,
     gaps: Vec<f32>,
@@ -22,7 +24,6 @@ pub(super) struct TransposedRows {
 }
 
 /// Label and weight of each row; rows that only fill the last block have the weight 0.
-#[derive(Debug, Clone)]
 struct RowTargets {
     label_ranks: Vec<u32>,
     possible: Vec<u32>,
@@ -36,11 +37,13 @@ pub(super) fn is_small(shape: &Shape) -> bool {
         .all(|(inputs, outputs)| inputs * outputs <= MAX_WEIGHTS)
 }
 
-impl TransposedRows {
-    pub(super) fn new(shape: &Shape) -> Self {
-        let cells = shape.outputs() * ROWS;
+impl<'a> TransposedRows<'a> {
+    pub(super) fn new(loss: &'a NetworkLoss, head: &'a SortedTargets) -> Self {
+        let cells = loss.shape.outputs() * ROWS;
         Self {
-            activations: Activations::new(shape),
+            loss,
+            head,
+            activations: Activations::new(&loss.shape),
             sorted: vec![0.0; cells],
             gaps: vec![0.0; cells],
             exponentials: vec![0.0; cells],
@@ -51,16 +54,15 @@ impl TransposedRows {
             },
         }
     }
+}
 
-    /// The weighted loss of at most [`ROWS`] rows; its gradient goes to `gradient`, if given.
-    pub(super) fn evaluate(
-        &mut self,
-        loss: &NetworkLoss,
-        targets: &SortedTargets,
-        params: &[f32],
-        rows: &[u32],
-        gradient: Option<&mut [f32]>,
-    ) -> f64 {
+impl MicroBatch for TransposedRows<'_> {
+    fn max_rows(&self) -> usize {
+        ROWS
+    }
+
+    fn evaluate(&mut self, params: &[f32], rows: &[u32], gradient: Option<&mut [f32]>) -> f64 {
+        let (loss, targets) = (self.loss, self.head);
         let (shape, classes) = (&loss.shape, loss.classes);
         let padded = rows.len().next_multiple_of(BLOCK);
         transpose(&loss.inputs, rows, classes, self.activations.inputs_mut());

@@ -1,27 +1,16 @@
 //! Adam (Kingma and Ba, 2015), with the L2 penalty added to the gradient, as in PyTorch.
 
-use rayon::prelude::*;
+use derive_setters::Setters;
 use serde::{Deserialize, Serialize};
 
-use super::vector::sum_parts;
 use crate::error::{Error, Result};
 use crate::math::simd::vectorized;
 
 /// Adam (Kingma and Ba, 2015) on mini-batches.
-///
-/// ```
-/// use ordercal::optim::{Adam, Schedule};
-///
-/// let adam = Adam::default().with_epochs(10).with_learning_rate(0.01);
-/// assert_eq!((adam.epochs, adam.batch), (10, 256));
-/// assert_eq!(adam.schedule, Schedule::Cosine);
-/// let adam = adam.with_batch(1024).with_schedule(Schedule::Constant).with_max_steps(2000);
-/// assert_eq!((adam.batch, adam.schedule), (1024, Schedule::Constant));
-/// assert_eq!(adam.max_steps, Some(2000));
-/// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Setters)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
+#[setters(prefix = "with_", strip_option)]
 pub struct Adam {
     /// Passes over the data.
     pub epochs: usize,
@@ -43,12 +32,6 @@ pub struct Adam {
 }
 
 /// How the step size changes over the epochs.
-///
-/// ```
-/// use ordercal::optim::{Adam, Schedule};
-///
-/// assert_eq!(Adam::default().with_schedule(Schedule::Constant).schedule, Schedule::Constant);
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum Schedule {
@@ -75,41 +58,6 @@ impl Default for Adam {
 }
 
 impl Adam {
-    /// Sets the passes over the data.
-    #[must_use]
-    pub fn with_epochs(mut self, epochs: usize) -> Self {
-        self.epochs = epochs;
-        self
-    }
-
-    /// Sets the number of steps after which no further pass begins.
-    #[must_use]
-    pub fn with_max_steps(mut self, max_steps: usize) -> Self {
-        self.max_steps = Some(max_steps);
-        self
-    }
-
-    /// Sets the rows per mini-batch.
-    #[must_use]
-    pub fn with_batch(mut self, batch: usize) -> Self {
-        self.batch = batch;
-        self
-    }
-
-    /// Sets the step size.
-    #[must_use]
-    pub fn with_learning_rate(mut self, learning_rate: f64) -> Self {
-        self.learning_rate = learning_rate;
-        self
-    }
-
-    /// Sets how the step size changes.
-    #[must_use]
-    pub fn with_schedule(mut self, schedule: Schedule) -> Self {
-        self.schedule = schedule;
-        self
-    }
-
     pub(crate) fn validate(&self) -> Result<()> {
         if self.batch == 0 {
             return Err(Error::invalid("batch", self.batch, "at least 1 row"));
@@ -169,9 +117,6 @@ pub(crate) struct AdamState {
     steps: i32,
 }
 
-/// Parameters that a thread updates at a time.
-const CHUNK: usize = 4096;
-
 impl AdamState {
     pub(crate) fn new(params: usize) -> Self {
         Self {
@@ -181,12 +126,12 @@ impl AdamState {
         }
     }
 
-    /// One step, on all cores if there are many parameters. The gradient is the sum of `gradients`.
+    /// One step.
     pub(crate) fn step(
         &mut self,
         settings: &StepSettings<'_>,
         params: &mut [f32],
-        gradients: &[&[f32]],
+        gradient: &[f64],
     ) {
         self.steps += 1;
         let adam = settings.adam;
@@ -201,22 +146,13 @@ impl AdamState {
             lambda: settings.lambda as f32,
             scale: settings.scale as f32,
         };
-        let step_chunk =
-            |chunk: usize, params: &mut [f32], mean: &mut [f32], square: &mut [f32]| {
-                let mut gradient = [0.0; CHUNK];
-                let gradient = &mut gradient[..params.len()];
-                sum_parts(gradients, chunk * CHUNK, gradient);
-                update(&constants, gradient, params, mean, square);
-            };
-        if params.len() <= CHUNK {
-            return step_chunk(0, params, &mut self.mean, &mut self.square);
-        }
-        let moments = self.mean.par_chunks_mut(CHUNK);
-        let moments = moments.zip(self.square.par_chunks_mut(CHUNK));
-        let chunks = params.par_chunks_mut(CHUNK).zip(moments).enumerate();
-        chunks.for_each(|(chunk, (params, (mean, square)))| {
-            step_chunk(chunk, params, mean, square);
-        });
+        update(
+            &constants,
+            gradient,
+            params,
+            &mut self.mean,
+            &mut self.square,
+        );
     }
 }
 
@@ -231,9 +167,9 @@ struct Constants {
 }
 
 vectorized! {
-    fn update(c: &Constants, gradient: &[f32], params: &mut [f32], mean: &mut [f32], square: &mut [f32]) {
+    fn update(c: &Constants, gradient: &[f64], params: &mut [f32], mean: &mut [f32], square: &mut [f32]) {
         for (((param, &gradient), mean), square) in params.iter_mut().zip(gradient).zip(mean).zip(square) {
-            let g = c.scale * gradient + c.lambda * *param;
+            let g = c.scale * gradient as f32 + c.lambda * *param;
             *mean = c.beta1 * *mean + (1.0 - c.beta1) * g;
             *square = c.beta2 * *square + (1.0 - c.beta2) * g * g;
             *param -= c.step * *mean / (square.sqrt() * c.root + c.epsilon);
@@ -254,14 +190,15 @@ mod tests {
         let mut params = [0.0_f32, 0.5];
         let (mut exact, mut mean, mut square) = ([0.0_f64, 0.5], [0.0_f64; 2], [0.0_f64; 2]);
         for t in 1..=50 {
-            let gradient = [params[0] - 3.0, 4.0 * (params[1] + 1.0).powi(3)];
+            let [x, y] = params.map(f64::from);
+            let gradient = [2.0 * (x - 3.0), 8.0 * (y + 1.0).powi(3)];
             let settings = StepSettings {
                 adam: &adam,
                 rate: 0.1,
                 lambda: 0.01,
                 scale: 0.5,
             };
-            state.step(&settings, &mut params, &[&gradient, &gradient]);
+            state.step(&settings, &mut params, &gradient);
             let gradient = [exact[0] - 3.0, 4.0 * (exact[1] + 1.0_f64).powi(3)];
             for i in 0..2 {
                 let g = gradient[i] + 0.01 * exact[i];
@@ -290,13 +227,13 @@ mod tests {
             lambda: 0.01,
             scale: 1.0,
         };
-        let count = 2 * CHUNK + 3;
-        let gradient: Vec<f32> = (0..count).map(|i| (i as f32).sin()).collect();
+        let count = 1003;
+        let gradient: Vec<f64> = (0..count).map(|i| (i as f64).sin()).collect();
         let mut together = vec![0.5_f32; count];
-        AdamState::new(count).step(&settings, &mut together, &[&gradient]);
-        for i in [0, CHUNK - 1, CHUNK, count - 1] {
+        AdamState::new(count).step(&settings, &mut together, &gradient);
+        for i in [0, 15, 16, count - 1] {
             let mut alone = [0.5_f32];
-            AdamState::new(1).step(&settings, &mut alone, &[&gradient[i..=i]]);
+            AdamState::new(1).step(&settings, &mut alone, &gradient[i..=i]);
             assert_eq!(alone[0], together[i]);
         }
     }

@@ -15,16 +15,6 @@ pub use lbfgs::Lbfgs;
 pub use stop::{EarlyStopping, StopReason};
 
 /// How a network is trained.
-///
-/// ```
-/// use ordercal::Oi;
-/// use ordercal::optim::{Adam, Lbfgs, Optimizer};
-///
-/// let by_adam = Oi::default().with_optimizer(Adam::default().with_epochs(10));
-/// let by_lbfgs = Oi::default().with_optimizer(Lbfgs::default());
-/// assert!(matches!(by_adam.optimizer, Optimizer::Adam(_)));
-/// assert!(matches!(by_lbfgs.optimizer, Optimizer::Lbfgs(_)));
-/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 #[non_exhaustive]

@@ -51,14 +51,9 @@ pub(crate) fn mixture(
         }
         let mut length = 1.0;
         let next = loop {
-            let mut point: Vec<f64> = weights
-                .iter()
-                .zip(&step)
-                .map(|(w, s)| (w + length * s).max(0.0))
-                .collect();
             // Among the multiples of a point, the one on the simplex is the best.
-            let sum: f64 = point.iter().sum();
-            point.iter_mut().for_each(|w| *w /= sum);
+            let moved = weights.iter().zip(&step);
+            let point = normalised(moved.map(|(w, s)| (w + length * s).max(0.0)).collect());
             let there = local(likelihoods, &point, row_weight, total);
             if there.value <= here.value + 1e-4 * length * slope {
                 break Some((point, there));
@@ -89,9 +84,14 @@ fn em_step(here: &Expansion, weights: &[f64]) -> Option<Vec<f64>> {
     if !pairs.any(|(&weight, factor)| weight > 0.0 && factor > LARGE_FACTOR) {
         return None;
     }
-    let point: Vec<f64> = weights.iter().zip(factors).map(|(w, f)| w * f).collect();
-    let sum: f64 = point.iter().sum();
-    Some(point.iter().map(|weight| weight / sum).collect())
+    let moved = weights.iter().zip(factors);
+    Some(normalised(moved.map(|(w, f)| w * f).collect()))
+}
+
+fn normalised(mut weights: Vec<f64>) -> Vec<f64> {
+    let sum: f64 = weights.iter().sum();
+    weights.iter_mut().for_each(|weight| *weight /= sum);
+    weights
 }
 
 /// Value, gradient and Hessian (row by row) of the problem without the constraint Σπ = 1.

@@ -7,18 +7,6 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 
 /// Why a fit ended. Reaching a limit is not an error.
-///
-/// ```
-/// use ndarray::array;
-/// use ordercal::optim::StopReason;
-/// use ordercal::{Dataset, Method, ScoreKind, Scores};
-///
-/// // Every label has the smallest score, so the less sure the better, down to no confidence at all.
-/// let scores = Scores::new(ScoreKind::Logits, array![[2.0_f32, 1.0], [0.0, 1.0]])?;
-/// let fitted = Method::from_key("ts")?.fit(&Dataset::new(scores, &[1, 0])?)?;
-/// assert_eq!(fitted.report.stop, StopReason::LowerBound);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -63,13 +51,6 @@ impl fmt::Display for StopReason {
 }
 
 /// Stop training when the loss on held-out rows no longer improves, and keep the best parameters.
-///
-/// ```
-/// use ordercal::optim::EarlyStopping;
-///
-/// let settings = EarlyStopping::default();
-/// assert_eq!((settings.held_out, settings.patience), (0.2, 5));
-/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]

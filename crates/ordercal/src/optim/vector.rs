@@ -52,23 +52,6 @@ pub(crate) fn combine(
     target.par_chunks_mut(PART).zip(sources).for_each(part);
 }
 
-/// `target` = the sum of all `parts` from `start` on, added in order.
-pub(crate) fn sum_parts(parts: &[&[f32]], start: usize, target: &mut [f32]) {
-    let end = start + target.len();
-    target.copy_from_slice(&parts[0][start..end]);
-    for part in &parts[1..] {
-        add(target, &part[start..end]);
-    }
-}
-
-vectorized! {
-    fn add(target: &mut [f32], values: &[f32]) {
-        for (target, &value) in target.iter_mut().zip(values) {
-            *target += value;
-        }
-    }
-}
-
 const LANES: usize = 8;
 
 vectorized! {

@@ -3,7 +3,7 @@
 //! If every logit is an increasing function of its own score, only rounding errors can change the order of two classes.
 //! [`Elementwise::keeps_order`] compares those errors with the smallest possible step between results: where it
 //! answers yes, the 64-bit results are in the order of the scores. Rounding to 32 bits is monotone, so it can create
-//! ties but never swap two results. [`TieDetector`] finds new ties of a row with a hash table, [`new_ties`] those of many short
+//! ties but never swap two results. [`TieDetector`] finds ties of a row with a hash table, [`new_ties`] new ties of many short
 //! rows by comparing all pairs.
 
 // Ties are equal to the last bit.
@@ -37,6 +37,15 @@ const STEP: f64 = 1.0 / (1_u64 << 24) as f64;
 const MAX_RESULT: f64 = 1e300;
 
 impl Elementwise {
+    /// Multiplication by a number.
+    pub(crate) fn scaling(factor: f64) -> Self {
+        Self {
+            min_slope: factor,
+            max_slope: factor,
+            max_offset: 0.0,
+        }
+    }
+
     /// Whether the 64-bit results of these scores are certain to be in the order of the scores.
     pub(crate) fn keeps_order(&self, scores: &[f32]) -> bool {
         let (smallest, largest) = extremes(scores);
@@ -63,12 +72,6 @@ vectorized! {
     }
 }
 
-/// Rounds results that are in the order of their scores. Rows in which [`TieDetector`] then finds a new tie have to be
-/// rounded again, in order.
-pub(crate) fn round_all<T: Real>(bounds: &OutputBounds, values: &[f64], output: &mut [T]) {
-    T::round_all(values, bounds.clamp(), output);
-}
-
 vectorized! {
     /// For each row of a tile: whether two classes with different scores have equal probabilities, by comparing all pairs.
     ///
@@ -93,10 +96,10 @@ vectorized! {
     }
 }
 
-/// One slot for each hash of 16 bits, so that a hash is a valid index.
+/// The largest number of slots: one for each hash of 16 bits.
 const SLOTS: usize = 1 << 16;
 
-/// Finds different scores whose results became equal.
+/// Finds equal results.
 #[derive(Debug, Clone)]
 pub(crate) struct TieDetector {
     /// A hash of each result of the current row.
@@ -104,17 +107,10 @@ pub(crate) struct TieDetector {
     /// How far products are shifted to become hashes.
     shift: u32,
     /// The number of the last row that used each slot, so that the table need not be cleared between rows.
-    slots: Box<[u8; SLOTS]>,
+    slots: Vec<u8>,
     /// The number of the current row, from 1 to 255 and then from 1 again.
     row: u8,
-    /// The last class with each hash, for rows with many ties; empty until there is one.
-    last: Vec<u16>,
-    /// Classes of such a row that are not the last with their hash, and have another result than that one.
-    others: Vec<u16>,
 }
-
-/// Ties of the input that are verified one by one before [`TieDetector::has_new_tie_among_many`] is asked.
-const FEW_TIES: usize = 4;
 
 impl TieDetector {
     pub(crate) fn new(classes: usize) -> Self {
@@ -123,23 +119,14 @@ impl TieDetector {
         Self {
             hashes: vec![0; classes],
             shift: u32::BITS - used.ilog2(),
-            slots: Box::new([0; SLOTS]),
+            slots: vec![0; used],
             row: 0,
-            last: Vec::new(),
-            others: Vec::new(),
         }
     }
 
-    /// Whether two classes with different scores have equal results.
-    ///
-    /// `output` was rounded from results in the order of `input`. 64-bit results were not rounded, so they have no new
-    /// ties.
-    pub(crate) fn has_new_tie<X: Copy + PartialEq, T: Real>(
-        &mut self,
-        bounds: &OutputBounds,
-        input: &[X],
-        output: &[T],
-    ) -> bool {
+    /// Whether two results are equal that may not be if their scores differ. 64-bit results were not rounded, so only their
+    /// scores can be equal.
+    pub(crate) fn has_tie<T: Real>(&mut self, bounds: &OutputBounds, output: &[T]) -> bool {
         let Some(output) = T::as_f32(output) else {
             return false;
         };
@@ -149,64 +136,18 @@ impl TieDetector {
         }
         self.row += 1;
         hash_all(output, self.shift, &mut self.hashes);
-        let row = Rounded {
-            input,
-            output,
-            strict_from: bounds.strict_from as f32,
-        };
-        let mut ties_left = FEW_TIES;
+        let strict_from = bounds.strict_from as f32;
         let mut start = 0;
         while let Some(next) = next_used(&self.hashes[start..], self.row, &mut self.slots) {
-            let place = start + next;
-            start = place + 1;
-            if row.repeats(place) {
-                if ties_left == 0 {
-                    return self.has_new_tie_among_many(&row);
-                }
-                if row.is_new_tie(place) {
-                    return true;
-                }
-                ties_left -= 1;
+            let value = output[start + next];
+            start += next + 1;
+            let exempt = value < strict_from || value == f32::NEG_INFINITY;
+            // Different results may share a hash.
+            if !exempt && count(&output[..start], value) > 1 {
+                return true;
             }
         }
         false
-    }
-
-    /// [`has_new_tie`](Self::has_new_tie) for rows in which many scores are equal, such as those that were rounded to 16 bits:
-    /// two passes, in which a tie costs no more than any other class. May answer yes where there is none.
-    ///
-    /// Each class is compared with the last one of the same hash. Where their results differ, the hash is shared by two
-    /// results: those few classes are compared with each other.
-    fn has_new_tie_among_many<X: Copy + PartialEq>(&mut self, row: &Rounded<'_, X>) -> bool {
-        /// More comparisons of all pairs would take longer than to round in order.
-        const MOST_OTHERS: usize = 64;
-        if row.output.len() > SLOTS {
-            return true;
-        }
-        let (last, others) = (&mut self.last, &mut self.others);
-        last.resize(SLOTS, 0);
-        others.clear();
-        for (place, &hash) in self.hashes.iter().enumerate() {
-            last[usize::from(hash)] = place as u16;
-        }
-        let mut found = false;
-        for (place, &hash) in self.hashes.iter().enumerate() {
-            // The class itself, if it is the last.
-            let other = usize::from(last[usize::from(hash)]);
-            if row.output[other] == row.output[place] {
-                // No early exit, because whether a class is tied cannot be predicted.
-                found |= (row.input[other] != row.input[place]) & row.must_differ(place);
-            } else {
-                others.push(place as u16);
-            }
-        }
-        let tie = |&a: &u16, &b: &u16| {
-            let (a, b) = (usize::from(a), usize::from(b));
-            row.output[a] == row.output[b] && row.input[a] != row.input[b] && row.must_differ(a)
-        };
-        found
-            || others.len() > MOST_OTHERS
-            || (1..others.len()).any(|i| others[..i].iter().any(|other| tie(other, &others[i])))
     }
 }
 
@@ -214,7 +155,7 @@ impl TieDetector {
 ///
 /// A function of its own: the compiler keeps more of a larger one in memory instead of registers.
 #[inline(never)]
-fn next_used(hashes: &[u16], row: u8, slots: &mut [u8; SLOTS]) -> Option<usize> {
+fn next_used(hashes: &[u16], row: u8, slots: &mut [u8]) -> Option<usize> {
     for (place, &hash) in hashes.iter().enumerate() {
         let slot = &mut slots[usize::from(hash)];
         if *slot == row {
@@ -223,39 +164,6 @@ fn next_used(hashes: &[u16], row: u8, slots: &mut [u8; SLOTS]) -> Option<usize> 
         *slot = row;
     }
     None
-}
-
-/// A row before and after rounding.
-struct Rounded<'a, X> {
-    input: &'a [X],
-    output: &'a [f32],
-    /// Smaller results may be equal.
-    strict_from: f32,
-}
-
-impl<X: Copy + PartialEq> Rounded<'_, X> {
-    /// Whether an earlier class, or one of the next few, has the same result, and ties matter there.
-    #[cold]
-    fn repeats(&self, place: usize) -> bool {
-        /// Up to whole vectors: the loop over a rest would take longer than that over the vectors.
-        const VECTORS: usize = 64;
-        let end = (place + 1).next_multiple_of(VECTORS);
-        let nearby = &self.output[..end.min(self.output.len())];
-        self.must_differ(place) && count(nearby, self.output[place]) > 1
-    }
-
-    /// Whether the result of a class may not be equal to that of another score.
-    fn must_differ(&self, place: usize) -> bool {
-        let value = self.output[place];
-        value >= self.strict_from && value > f32::NEG_INFINITY
-    }
-
-    /// Whether an earlier class has the same result, but another score.
-    fn is_new_tie(&self, place: usize) -> bool {
-        let (score, value) = (self.input[place], self.output[place]);
-        let mut before = self.input[..place].iter().zip(self.output);
-        before.any(|(&other, &result)| result == value && other != score)
-    }
 }
 
 vectorized! {
@@ -286,7 +194,7 @@ mod tests {
     use crate::rng::Rng;
 
     #[test]
-    fn new_ties_are_those_that_all_pairs_show() {
+    fn ties_are_those_that_all_pairs_show() {
         let mut rng = Rng::new(81);
         let mut seen = [0, 0];
         let logits = OutputBounds::logits::<f32>();
@@ -294,12 +202,9 @@ mod tests {
             let mut ties = TieDetector::new(classes);
             for _ in 0..200 {
                 let spread = classes * classes / 2 + 1;
-                let input: Vec<f32> = (0..classes).map(|_| rng.below(4 * spread) as f32).collect();
-                // Neighbouring scores share a result now and then.
-                let output: Vec<f32> = input.iter().map(|v| (v / 4.0).ceil()).collect();
-                let pair = |i: usize, j: usize| output[i] == output[j] && input[i] != input[j];
-                let any = (0..classes).any(|i| (0..i).any(|j| pair(i, j)));
-                assert_eq!(ties.has_new_tie(&logits, &input, &output), any);
+                let output: Vec<f32> = (0..classes).map(|_| rng.below(spread) as f32).collect();
+                let any = (0..classes).any(|i| output[..i].contains(&output[i]));
+                assert_eq!(ties.has_tie(&logits, &output), any);
                 seen[usize::from(any)] += 1;
             }
         }
@@ -307,39 +212,14 @@ mod tests {
     }
 
     #[test]
-    fn a_new_tie_is_found_among_many_old_ones() {
-        let mut rng = Rng::new(84);
-        let mut seen = [0, 0];
-        let logits = OutputBounds::logits::<f32>();
-        for classes in [10, 100, 1000] {
-            let mut ties = TieDetector::new(classes);
-            for row in 0..200 {
-                let whole = |_| 4.0 + 4.0 * rng.below(classes / 3) as f32;
-                let mut input: Vec<f32> = (0..classes).map(whole).collect();
-                if row % 2 == 0 {
-                    // Its result is that of the next multiple of 4, if there is one in the row.
-                    input[rng.below(classes)] -= 1.0;
-                }
-                let output: Vec<f32> = input.iter().map(|v| (v / 4.0).ceil()).collect();
-                let pair = |i: usize, j: usize| output[i] == output[j] && input[i] != input[j];
-                let any = (0..classes).any(|i| (0..i).any(|j| pair(i, j)));
-                assert_eq!(ties.has_new_tie(&logits, &input, &output), any);
-                seen[usize::from(any)] += 1;
-            }
-        }
-        assert!(seen[0] > 100 && seen[1] > 100, "{seen:?}");
-    }
-
-    #[test]
-    fn ties_of_the_input_masks_and_vanished_results_are_not_new_ties() {
-        let masked = f32::NEG_INFINITY;
-        let input = [1.0, 1.0, masked, masked, -3.0, -4.0];
-        let probs = [0.5_f32, 0.5, 0.0, 0.0, 0.0, 0.0];
+    fn masks_and_vanished_results_may_be_tied() {
+        let probs = [0.5_f32, 0.4, 0.0, 0.0, 1e-39, 1e-39];
         let mut ties = TieDetector::new(6);
-        assert!(!ties.has_new_tie(&OutputBounds::probs::<f32>(), &input, &probs));
-        assert!(ties.has_new_tie(&OutputBounds::logits::<f32>(), &input, &probs));
-        let logits = [2.0, 2.0, masked, masked, -1.0, -2.0];
-        assert!(!ties.has_new_tie(&OutputBounds::logits::<f32>(), &input, &logits));
+        assert!(!ties.has_tie(&OutputBounds::probs::<f32>(), &probs));
+        assert!(ties.has_tie(&OutputBounds::logits::<f32>(), &probs));
+        let masked = f32::NEG_INFINITY;
+        let logits = [2.0_f32, 1.0, masked, masked, -1.0, -2.0];
+        assert!(!ties.has_tie(&OutputBounds::logits::<f32>(), &logits));
     }
 
     #[test]
@@ -372,14 +252,6 @@ mod tests {
         assert!(seen[0] > 20 && seen[1] > 20, "{seen:?}");
     }
 
-    fn linear(slope: f64) -> Elementwise {
-        Elementwise {
-            min_slope: slope,
-            max_slope: slope,
-            max_offset: 0.0,
-        }
-    }
-
     #[test]
     fn results_that_keep_their_order_are_in_order_in_64_bits() {
         let mut rng = Rng::new(82);
@@ -391,7 +263,7 @@ mod tests {
             for (place, score) in row.iter_mut().enumerate() {
                 *score = f32::from_bits(start.to_bits() + place as u32);
             }
-            if linear(beta).keeps_order(&row) {
+            if Elementwise::scaling(beta).keeps_order(&row) {
                 kept += 1;
                 let top = beta * f64::from(row[5]) + 1.0;
                 let probs = row.map(|v| exp_f64(beta * f64::from(v) - top));
@@ -406,12 +278,12 @@ mod tests {
 
     #[test]
     fn tiny_and_huge_scores_may_change_places() {
-        assert!(linear(1.0).keeps_order(&[0.0, -3.0, 4.0, f32::NEG_INFINITY]));
+        assert!(Elementwise::scaling(1.0).keeps_order(&[0.0, -3.0, 4.0, f32::NEG_INFINITY]));
         for row in [[1e-9_f32, 1.0], [1.0, 1e30], [f32::MIN_POSITIVE, 0.0]] {
-            assert!(!linear(1.0).keeps_order(&row), "{row:?}");
+            assert!(!Elementwise::scaling(1.0).keeps_order(&row), "{row:?}");
         }
         for (slope, row) in [(1.7e308, [0.9_f32, 1.0]), (1e300, [-1e30, -2e30])] {
-            assert!(!linear(slope).keeps_order(&row), "{slope}");
+            assert!(!Elementwise::scaling(slope).keeps_order(&row), "{slope}");
         }
     }
 }

@@ -14,10 +14,6 @@ pub use round::{Repair, round_logits, round_probs};
 pub use sort::{Sorter, TieBreaker};
 
 /// The class with the largest score; the smallest class index if there are several.
-///
-/// ```
-/// assert_eq!(ordercal::rank::argmax(&[1.0, 3.0, 3.0]), 1);
-/// ```
 pub fn argmax<'a, T: PartialOrd + 'a>(row: impl IntoIterator<Item = &'a T>) -> usize {
     let scores = row.into_iter().enumerate();
     let largest = scores.reduce(|best, next| if next.1 > best.1 { next } else { best });
@@ -25,12 +21,6 @@ pub fn argmax<'a, T: PartialOrd + 'a>(row: impl IntoIterator<Item = &'a T>) -> u
 }
 
 /// The reverse cumulative sum, in place: Uv for the upper-triangular matrix of ones U.
-///
-/// ```
-/// let mut gaps = [1.0, 2.0, 4.0];
-/// ordercal::rank::reverse_cumsum(&mut gaps);
-/// assert_eq!(gaps, [7.0, 6.0, 4.0]);
-/// ```
 pub fn reverse_cumsum(values: &mut [f64]) {
     let mut sum = 0.0;
     for value in values.iter_mut().rev() {
@@ -40,13 +30,6 @@ pub fn reverse_cumsum(values: &mut [f64]) {
 }
 
 /// Whether every pair of classes compares in `output` as it does in `input`, ties included.
-///
-/// ```
-/// use ordercal::rank::same_ranking;
-///
-/// assert!(same_ranking(&[3, 1, 1], &[0.9, 0.05, 0.05]));
-/// assert!(!same_ranking(&[3, 1, 1], &[0.9, 0.06, 0.04]), "a tie was broken");
-/// ```
 pub fn same_ranking<X: PartialOrd, T: PartialOrd>(input: &[X], output: &[T]) -> bool {
     let classes = input.len();
     classes == output.len()

@@ -1,66 +1,23 @@
 //! Rounding a row to the caller's float type without changing its ranking, and with the fewest changes.
 
-use std::ops::{Add, Mul};
-
 use super::elementwise::TieDetector;
 use super::sort::Sorter;
 use crate::real::Real;
 
 /// Scratch memory of [`round_logits`] and [`round_probs`]; one serves any number of rows.
-///
-/// ```
-/// use ordercal::rank::{Repair, Sorter, round_logits, same_ranking};
-///
-/// let (mut sorter, mut repair) = (Sorter::new(2), Repair::default());
-/// for row in [[1.0_f32, 2.0], [4.0, 3.0]] {
-///     let mut output = [0.0_f32; 2];
-///     round_logits(&row, sorter.sort(&row), &[0.5, 0.5], &mut repair, &mut output);
-///     assert!(same_ranking(&row, &output));
-/// }
-/// ```
 #[derive(Debug, Default, Clone)]
 pub struct Repair {
-    groups: Vec<TiedClasses>,
-    narrow: Vec<Pool<i64>>,
-    wide: Vec<Pool<i128>>,
+    pools: Vec<Pool>,
 }
 
-/// Classes with equal scores, `first..end` in sorted order.
+/// Neighbouring groups of tied classes that share one mean, in the pool-adjacent-violators algorithm.
 #[derive(Debug, Clone, Copy)]
-struct TiedClasses {
-    first: usize,
-    end: usize,
-    key: i64,
-}
-
-/// Neighbouring groups that share one mean, in the pool-adjacent-violators algorithm.
-#[derive(Debug, Clone, Copy)]
-struct Pool<W> {
-    sum: W,
-    weight: W,
+struct Pool {
+    /// Sums and their products are exact.
+    sum: i128,
+    weight: i128,
     groups: usize,
 }
-
-/// A type of integer that sums of keys are exact in.
-trait Whole: Copy + Ord + From<i64> + Add<Output = Self> + Mul<Output = Self> {
-    /// The quotient, rounded down, for a positive divisor. It lies between keys.
-    fn quotient(self, divisor: Self) -> i64;
-}
-
-impl Whole for i64 {
-    fn quotient(self, divisor: Self) -> i64 {
-        self.div_euclid(divisor)
-    }
-}
-
-impl Whole for i128 {
-    fn quotient(self, divisor: Self) -> i64 {
-        self.div_euclid(divisor) as i64
-    }
-}
-
-/// With this many classes, products of a sum of 32-bit keys and a weight are below 2³¹ · 2¹⁵ · 2¹⁵.
-const MOST_FOR_NARROW: usize = 1 << 15;
 
 /// The range of rounded values, and where ties are allowed.
 #[derive(Debug, Clone, Copy)]
@@ -95,7 +52,7 @@ impl OutputBounds {
     }
 
     /// What to clamp results to; a softmax leaves nothing to clamp.
-    pub(super) fn clamp(&self) -> Option<(f64, f64)> {
+    pub(crate) fn clamp(&self) -> Option<(f64, f64)> {
         (self.strict_from <= 0.0).then_some((self.lowest, self.highest))
     }
 }
@@ -140,16 +97,6 @@ pub fn round_logits<X: PartialOrd + Copy + Into<f64>, T: Real>(
 ///
 /// Values below `T`'s smallest normal number may become equal though their inputs are not; they never
 /// change places. The largest probability of a row is far above that, so its argmax is always kept.
-///
-/// ```
-/// use ordercal::rank::{Repair, Sorter, round_probs};
-///
-/// let input = [2.0_f32, 3.0];
-/// let mut output = [0.0_f32; 2];
-/// // Equal in 64 bits already, and apart by one unit in the last place or two afterwards.
-/// round_probs(&input, Sorter::new(2).sort(&input), &[0.5, 0.5], &mut Repair::default(), &mut output);
-/// assert!(output[1] > output[0] && output[1] - output[0] < 1e-6);
-/// ```
 pub fn round_probs<X: PartialOrd + Copy + Into<f64>, T: Real>(
     input: &[X],
     order: &[u32],
@@ -177,11 +124,11 @@ impl Narrower {
         }
     }
 
-    /// Rounds one row of `values`, which increase with what was `given`. It is sorted only if rounding creates a tie.
+    /// Rounds one row of `values`, which increase with what was `given`. It is sorted only if there is a tie.
     pub(crate) fn narrow(&mut self, given: &[f64], values: &[f64], narrow: &mut [f32]) {
         f32::round_all(values, None, narrow);
         let bounds = OutputBounds::logits::<f32>();
-        if self.ties.has_new_tie(&bounds, given, narrow) {
+        if self.ties.has_tie(&bounds, narrow) {
             self.narrow_in_order(given, values, narrow);
         }
     }
@@ -240,86 +187,45 @@ fn spread<X: PartialOrd + Copy, T: Real>(
     repair: &mut Repair,
     output: &mut [T],
 ) {
-    let Repair {
-        groups,
-        narrow,
-        wide,
-    } = repair;
-    groups.clear();
-    for (position, &class) in order.iter().enumerate() {
-        let class = class as usize;
-        match groups.last_mut() {
-            Some(group) if input[order[group.first] as usize] == input[class] => {
-                group.end = position + 1;
-            }
-            _ => groups.push(TiedClasses {
-                first: position,
-                end: position + 1,
-                key: output[class].key(),
-            }),
-        }
-    }
+    let same = |&a: &u32, &b: &u32| input[a as usize] == input[b as usize];
     // Probabilities that are zero stay zero.
     let zero = T::from_f64(0.0).key();
-    if bounds.strict_from > 0.0 {
-        let positive = groups.partition_point(|group| group.key > zero);
-        groups.truncate(positive);
-    }
-    if size_of::<T>() <= 4 && input.len() <= MOST_FOR_NARROW {
-        pool(groups, narrow);
-        write_pools(order, groups, narrow, bounds, output);
-    } else {
-        pool(groups, wide);
-        write_pools(order, groups, wide, bounds, output);
-    }
-}
-
-/// Pools adjacent violators among the keys of the groups, increased by their positions.
-fn pool<W: Whole>(groups: &[TiedClasses], pools: &mut Vec<Pool<W>>) {
+    let positive = |&class: &u32| bounds.strict_from <= 0.0 || output[class as usize].key() > zero;
+    let order = &order[..order.partition_point(positive)];
+    let pools = &mut repair.pools;
     pools.clear();
-    for (index, group) in groups.iter().enumerate() {
-        let weight = W::from((group.end - group.first) as i64);
+    for (index, tied) in order.chunk_by(same).enumerate() {
+        let weight = tied.len() as i128;
+        let key = output[tied[0] as usize].key() + index as i64;
         let mut pool = Pool {
-            sum: (W::from(group.key) + W::from(index as i64)) * weight,
+            sum: i128::from(key) * weight,
             weight,
             groups: 1,
         };
-        while let Some(above) = pools.last() {
-            if pool.sum * above.weight <= above.sum * pool.weight {
-                break;
-            }
-            pool.sum = pool.sum + above.sum;
-            pool.weight = pool.weight + above.weight;
+        while let Some(above) = pools.last()
+            && pool.sum * above.weight > above.sum * pool.weight
+        {
+            pool.sum += above.sum;
+            pool.weight += above.weight;
             pool.groups += above.groups;
             pools.pop();
         }
         pools.push(pool);
     }
-}
-
-/// Writes the level of each pool, less the positions of its groups.
-fn write_pools<T: Real, W: Whole>(
-    order: &[u32],
-    groups: &[TiedClasses],
-    pools: &[Pool<W>],
-    bounds: &OutputBounds,
-    output: &mut [T],
-) {
     let lowest = T::from_f64(bounds.lowest).key();
-    let mut index = 0;
+    let mut groups = order.chunk_by(same).enumerate();
     for pool in pools {
-        let level = pool.sum.quotient(pool.weight);
-        for group in &groups[index..index + pool.groups] {
+        let level = pool.sum.div_euclid(pool.weight) as i64;
+        for (index, tied) in groups.by_ref().take(pool.groups) {
             let key = level - index as i64;
             let value = T::from_key(if bounds.strict_from > 0.0 {
                 key.max(lowest)
             } else {
                 key
             });
-            for &class in &order[group.first..group.end] {
+            for &class in tied {
                 output[class as usize] = value;
             }
-            index += 1;
         }
     }
 }

@@ -6,15 +6,6 @@ use crate::error::{Error, Result};
 ///
 /// The order-preserving families give the same result for every tie breaker. It matters only to code that needs one
 /// definite permutation.
-///
-/// ```
-/// use ordercal::rank::{Sorter, TieBreaker};
-///
-/// let last_first = TieBreaker::from_priorities(&[3, 2, 1])?;
-/// assert_eq!(Sorter::with_ties(3, last_first)?.sort(&[5.0, 5.0, 7.0]), [2, 1, 0]);
-/// assert_eq!(Sorter::with_ties(3, TieBreaker::by_index())?.sort(&[5.0, 5.0, 7.0]), [2, 0, 1]);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TieBreaker {
     /// `classes[p]` is the class with priority p + 1. `None`: the smaller class index first.
@@ -58,23 +49,12 @@ impl TieBreaker {
 }
 
 /// Sorts rows of one width in descending order, without allocating per row.
-///
-/// ```
-/// use ordercal::rank::{Sorter, TieBreaker};
-///
-/// let mut sorter = Sorter::new(4);
-/// assert_eq!(sorter.sort(&[1.0, 3.0, 1.0, 2.0]), [1, 3, 0, 2]);
-///
-/// let mut sorter = Sorter::with_ties(4, TieBreaker::from_priorities(&[4, 3, 2, 1])?)?;
-/// assert_eq!(sorter.sort(&[1.0, 3.0, 1.0, 2.0]), [1, 3, 2, 0]);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone)]
 pub struct Sorter {
     ties: TieBreaker,
     /// Score and priority in one integer: sorting integers is several times faster than comparing floats.
     keys: Vec<u64>,
-    /// The second buffer of the radix sort.
+    /// The second buffer of the radix sort; empty for short rows.
     spare: Vec<u64>,
     order: Vec<u32>,
 }
@@ -85,14 +65,10 @@ impl Sorter {
         Self {
             ties: TieBreaker::by_index(),
             keys: vec![0; classes],
-            spare: vec![
-                0;
-                if classes < RADIX_SORT_FROM {
-                    0
-                } else {
-                    classes
-                }
-            ],
+            spare: match classes < RADIX_SORT_FROM {
+                true => Vec::new(),
+                false => vec![0; classes],
+            },
             order: vec![0; classes],
         }
     }

@@ -1,30 +1,17 @@
 //! Cross-validated NLL, and the choice of the best of several methods.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use crate::data::{Dataset, Folds};
 use crate::error::{Error, Result};
+use crate::methods::Fitted;
 use crate::models::{Model, apply};
 use crate::registry::Method;
 use crate::watch::{FitCounter, Watch};
 
 /// The cross-validated NLL of a method.
-///
-/// ```
-/// # use ndarray::Array2;
-/// # use ordercal::{Dataset, ScoreKind, Scores};
-/// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
-/// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
-/// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
-/// use ordercal::select::{Folds, cross_validated_nll};
-/// use ordercal::{Method, Unwatched};
-///
-/// let score = cross_validated_nll(&Method::from_key("ts")?, &data, &Folds::new(60, 5, 1357)?, &Unwatched)?;
-/// assert_eq!(score.folds.len(), 5);
-/// // Folds of the same size, so the mean of all rows is that of the folds.
-/// assert!((score.folds.iter().sum::<f64>() / 5.0 - score.nll).abs() < 1e-12);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Score {
@@ -35,22 +22,6 @@ pub struct Score {
 }
 
 /// The result of a comparison of candidates by cross validation.
-///
-/// ```
-/// # use ndarray::Array2;
-/// # use ordercal::{Dataset, ScoreKind, Scores};
-/// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
-/// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
-/// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
-/// use ordercal::select::{Folds, choose};
-/// use ordercal::{Method, Unwatched};
-///
-/// let candidates = [Method::from_key("uncalibrated")?, Method::from_key("ts")?];
-/// let choice = choose(&candidates, &data, &Folds::new(60, 5, 1357)?, &Unwatched)?;
-/// assert_eq!(choice.best, 1);
-/// assert!(choice.score().nll < choice.scores[0].nll);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Choice {
@@ -71,20 +42,6 @@ impl Choice {
 ///
 /// # Errors
 /// If a hyperparameter is out of range, the number of rows differs from that of the folds, or `watch` cancels the fits.
-///
-/// ```
-/// use ndarray::Array2;
-/// use ordercal::select::{Folds, cross_validated_nll};
-/// use ordercal::{Dataset, Method, ScoreKind, Scores, Unwatched};
-///
-/// let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
-/// let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
-/// let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
-/// let folds = Folds::new(60, 5, 1357)?;
-/// let score = cross_validated_nll(&Method::from_key("ts")?, &data, &folds, &Unwatched)?;
-/// assert_eq!(score.folds.len(), 5);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 pub fn cross_validated_nll(
     method: &Method,
     data: &Dataset<'_>,
@@ -97,28 +54,11 @@ pub fn cross_validated_nll(
 
 /// Chooses the candidate with the smallest cross-validated NLL; all are evaluated on the same folds.
 ///
-/// Candidates are fitted in parallel, in the same thread pool as the loops inside the fits. The rows of one fold are copied
-/// at a time. `watch` is notified of every completed fit, with the NLL of the candidate on the fold.
+/// Candidates are fitted in parallel, in the same thread pool as the loops inside the fits. `watch` is notified of every completed fit, with the NLL of the candidate on the fold.
 ///
 /// # Errors
 /// If there is no candidate, a hyperparameter is out of range, the number of rows differs from that of the folds, or
 /// `watch` cancels the fits.
-///
-/// ```
-/// # use ndarray::Array2;
-/// # use ordercal::{Dataset, ScoreKind, Scores};
-/// # let logits = Array2::from_shape_fn((60, 3), |(row, class)| (row * (class + 7) % 11) as f32);
-/// # let labels: Vec<u32> = (0..60).map(|row| row % 3).collect();
-/// # let data = Dataset::new(Scores::new(ScoreKind::Logits, logits)?, &labels)?;
-/// use ordercal::select::{Folds, choose};
-/// use ordercal::{Method, Unwatched, Vs};
-///
-/// // `data`: labels that have nothing to do with the scores.
-/// let candidates = [Method::from_key("ts")?, Vs::default().into()];
-/// let choice = choose(&candidates, &data, &Folds::new(60, 5, 1357)?, &Unwatched)?;
-/// assert_eq!(candidates[choice.best].key(), "ts", "the fewer parameters the better");
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 pub fn choose(
     candidates: &[Method],
     data: &Dataset<'_>,
@@ -141,65 +81,100 @@ pub fn choose(
     }
     candidates.iter().try_for_each(Method::validate)?;
     let counter = FitCounter::new(candidates.len() * folds.count(), watch);
-    let mut scores = vec![
-        Score {
-            nll: 0.0,
-            folds: Vec::new(),
-        };
-        candidates.len()
-    ];
-    let total = data.total_weight();
-    for fold in 0..folds.count() {
-        let (kept, held_out) = split(data, folds, fold)?;
-        let weight = held_out.total_weight();
-        let nlls = candidates
-            .par_iter()
-            .map(|method| Ok(fit_without(method, &kept, &held_out, &counter)?.1))
-            .collect::<Result<Vec<f64>>>()?;
-        for (score, nll) in scores.iter_mut().zip(nlls) {
-            score.nll += weight / total * nll;
-            score.folds.push(nll);
-        }
-    }
-    let better = |best: usize, other: usize| {
-        // NaN is never chosen over a number.
-        let smaller = scores[other].nll < scores[best].nll || scores[best].nll.is_nan();
-        if smaller { other } else { best }
+    let parts = FoldParts::new(data, folds)?;
+    let all: Vec<usize> = (0..candidates.len()).collect();
+    let fits = parts.fit(candidates, &all, 0..folds.count(), false, &counter)?;
+    let score = |&candidate: &usize| Score {
+        nll: parts.nll(&fits, candidate),
+        folds: (fits.iter().filter(|fit| fit.candidate == candidate))
+            .map(|fit| fit.nll)
+            .collect(),
     };
+    let scores: Vec<Score> = all.iter().map(score).collect();
+    let nlls: Vec<(usize, f64)> = all.iter().map(|&c| (c, scores[c].nll)).collect();
     Ok(Choice {
-        best: (0..scores.len()).reduce(better).unwrap_or(0),
+        best: best_of(&nlls, 1)[0],
         scores,
     })
 }
 
-/// The rows to fit and the rows to evaluate for one fold.
-pub(super) fn split(
-    data: &Dataset<'_>,
-    folds: &Folds,
-    fold: usize,
-) -> Result<(Dataset<'static>, Dataset<'static>)> {
-    let kept = data.select(&folds.kept(fold));
-    if kept.total_weight() <= 0.0 {
-        return Err(Error::ZeroWeights);
-    }
-    Ok((kept, data.select(&folds.held_out(fold))))
+/// For each fold, the rows to fit and the rows to evaluate.
+pub(super) struct FoldParts {
+    parts: Vec<(Dataset<'static>, Dataset<'static>)>,
+    total: f64,
 }
 
-/// Fits a method to the kept rows and returns the model with its mean NLL on the held-out rows; 0 if they have no weight.
-pub(super) fn fit_without(
-    method: &Method,
-    kept: &Dataset<'_>,
-    held_out: &Dataset<'_>,
-    counter: &FitCounter<'_>,
-) -> Result<(Model, f64)> {
-    let fitted = method.fit_watched(kept, counter)?;
-    let nll = if held_out.total_weight() > 0.0 {
-        apply::mean_nll(&fitted.model, held_out)
-    } else {
-        0.0
-    };
-    counter.finish(fitted.report.evaluations, nll)?;
-    Ok((fitted.model, nll))
+/// A candidate that was fitted without one of the folds.
+pub(super) struct FoldFit {
+    pub(super) candidate: usize,
+    fold: usize,
+    /// The mean NLL of the fold; 0 if its rows have no weight.
+    pub(super) nll: f64,
+    pub(super) model: Option<Model>,
+}
+
+impl FoldParts {
+    pub(super) fn new(data: &Dataset<'_>, folds: &Folds) -> Result<Self> {
+        let split = |fold| {
+            let kept = data.select(&folds.kept(fold));
+            match kept.total_weight() > 0.0 {
+                true => Ok((kept, data.select(&folds.held_out(fold)))),
+                false => Err(Error::ZeroWeights),
+            }
+        };
+        Ok(Self {
+            parts: (0..folds.count()).map(split).collect::<Result<_>>()?,
+            total: data.total_weight(),
+        })
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Fits some of the candidates without each of the folds and measures them on their rows, fold by fold.
+    pub(super) fn fit(
+        &self,
+        candidates: &[Method],
+        which: &[usize],
+        folds: Range<usize>,
+        keep_models: bool,
+        counter: &FitCounter<'_>,
+    ) -> Result<Vec<FoldFit>> {
+        let fit = |(candidate, fold): (usize, usize)| {
+            let (kept, held_out) = &self.parts[fold];
+            let Fitted { model, report } = candidates[candidate].fit_watched(kept, counter)?;
+            let nll = match held_out.total_weight() > 0.0 {
+                true => apply::mean_nll(&model, held_out),
+                false => 0.0,
+            };
+            counter.finish(report.evaluations, nll)?;
+            Ok(FoldFit {
+                candidate,
+                fold,
+                nll,
+                model: keep_models.then_some(model),
+            })
+        };
+        let fits: Vec<(usize, usize)> = folds
+            .flat_map(|fold| which.iter().map(move |&candidate| (candidate, fold)))
+            .collect();
+        fits.into_par_iter().map(fit).collect()
+    }
+
+    /// The mean NLL of a candidate over all rows.
+    pub(super) fn nll(&self, fits: &[FoldFit], candidate: usize) -> f64 {
+        let own = fits.iter().filter(|fit| fit.candidate == candidate);
+        own.map(|fit| self.parts[fit.fold].1.total_weight() / self.total * fit.nll)
+            .sum()
+    }
+}
+
+/// The `count` candidates with the smallest NLL, in stable order; NaN comes last.
+pub(super) fn best_of(nlls: &[(usize, f64)], count: usize) -> Vec<usize> {
+    let mut sorted: Vec<(usize, f64)> = nlls.to_vec();
+    sorted.sort_by(|(_, a), (_, b)| a.is_nan().cmp(&b.is_nan()).then(a.total_cmp(b)));
+    sorted.iter().take(count).map(|(c, _)| *c).collect()
 }
 
 #[cfg(test)]
@@ -271,6 +246,13 @@ mod tests {
         assert!(choice.scores[0].nll > choice.score().nll + 0.1);
         let seen = seen.into_inner().unwrap();
         assert!(seen.is_sorted() && seen.last() == Some(&12), "{seen:?}");
+    }
+
+    #[test]
+    fn nan_is_never_the_best() {
+        let nlls = [f64::NAN, 2.0, -f64::NAN, 1.0, 2.0];
+        let nlls: Vec<(usize, f64)> = nlls.into_iter().enumerate().collect();
+        assert_eq!(best_of(&nlls, 3), [3, 1, 4]);
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! Bootstrap intervals, paired comparisons and the calibration test.
+//! Bootstrap intervals and paired comparisons.
 
 use ndarray::Array2;
 use ordercal::Error;
 use ordercal::metrics::{
-    self, Best, BootstrapOptions, Metric, MetricOptions, Predictions, bootstrap, calibration_test,
-    compare, paired_difference, resampled,
+    self, Best, BootstrapOptions, Interval, Metric, MetricOptions, Predictions, bootstrap,
+    paired_difference, resampled,
 };
 
 use super::{SplitMix, assert_close, dataset, overconfident};
@@ -86,205 +86,31 @@ fn a_paired_comparison_sees_a_difference_that_two_intervals_hide() {
     let (one, two) = (Predictions::from(&one), Predictions::from(&two));
     let options = MetricOptions::default();
     let how = BootstrapOptions::default().with_resamples(400);
-    let all = [Metric::Nll, Metric::Brier, Metric::Accuracy];
-    let compared = compare(&one, &two, &all, &options, &how).expect("options");
-    let (first, second) = (
-        bootstrap(&one, &all, &options, &how).expect("options"),
-        bootstrap(&two, &all, &options, &how).expect("options"),
-    );
-    let nll = compared[&Metric::Nll];
-    let value = first[&Metric::Nll].value - second[&Metric::Nll].value;
-    assert_close(nll.difference.value, value, 1e-15, "difference");
+    let all = [Metric::Nll, Metric::Accuracy, Metric::ClasswiseEce];
+    let measure = |predictions: &Predictions<'_>| {
+        let intervals = bootstrap(predictions, &all, &options, &how).expect("options");
+        let drawn = resampled(predictions, &all, &options, &how).expect("options");
+        all.map(|metric| (intervals[&metric], drawn[&metric].clone()))
+    };
+    let (first, second) = (measure(&one), measure(&two));
+    let compare = |a: &(Interval, Vec<f64>), b: &(Interval, Vec<f64>)| {
+        paired_difference((a.0.value, &a.1), (b.0.value, &b.1), how.level)
+    };
+    let nll = compare(&first[0], &second[0]);
+    let value = first[0].0.value - second[0].0.value;
+    assert_close(nll.value, value, 1e-15, "difference");
     assert!(
-        first[&Metric::Nll].lower < second[&Metric::Nll].upper,
+        first[0].0.lower < second[0].0.upper,
         "the intervals overlap"
     );
-    let away = nll.difference.lower > 0.0 || nll.difference.upper < 0.0;
-    assert!(away, "the difference is seen: {nll:?}");
-    let wins = if value < 0.0 {
-        nll.first_wins
-    } else {
-        nll.second_wins
-    };
-    assert!(wins > 0.97, "{nll:?}");
+    assert!(nll.lower > 0.0 || nll.upper < 0.0, "it is seen: {nll:?}");
     // Temperature keeps every prediction: accuracy ties in all resamples.
-    let accuracy = compared[&Metric::Accuracy];
-    assert_close(accuracy.first_wins + accuracy.second_wins, 0.0, 0.0, "ties");
+    let accuracy = compare(&first[1], &second[1]);
+    assert_eq!((accuracy.lower, accuracy.upper), (0.0, 0.0));
     // The other way round, everything changes sign and sides.
-    let mirrored = compare(&two, &one, &all, &options, &how).expect("options")[&Metric::Nll];
-    assert_close(mirrored.first_wins, nll.second_wins, 0.0, "sides");
-    assert_close(
-        mirrored.difference.lower,
-        -nll.difference.upper,
-        1e-12,
-        "ends",
-    );
-}
-
-#[test]
-fn resamples_that_were_kept_compare_as_those_that_were_not() {
-    let options = MetricOptions::default();
-    let how = BootstrapOptions::default().with_resamples(60);
-    let (logits, labels) = overconfident(57, 200, 4, 2.0);
-    let (softer, _) = overconfident(57, 200, 4, 1.0);
-    let (one, two) = (dataset(&logits, &labels), dataset(&softer, &labels));
-    let (one, two) = (Predictions::from(&one), Predictions::from(&two));
-    let all = [Metric::Nll, Metric::Accuracy, Metric::ClasswiseEce];
-    let direct = compare(&one, &two, &all, &options, &how).expect("options");
-    let values = |p: &Predictions<'_>| metrics::evaluate(p, &all, &options).expect("options");
-    let kept = |p: &Predictions<'_>| resampled(p, &all, &options, &how).expect("options");
-    let (kept_one, kept_two) = (kept(&one), kept(&two));
-    for metric in all {
-        assert_eq!(kept_one[&metric].len(), 60);
-        let later = paired_difference(
-            metric,
-            (values(&one)[&metric], &kept_one[&metric]),
-            (values(&two)[&metric], &kept_two[&metric]),
-            how.level,
-        );
-        assert_eq!(later, direct[&metric], "{metric}");
-    }
-}
-
-#[test]
-fn a_higher_accuracy_wins() {
-    let labels = [0_u32; 40];
-    let right = Array2::from_shape_fn((40, 2), |(_, class)| [0.6_f64, 0.4][class]);
-    let wrong = Array2::from_shape_fn((40, 2), |(_, class)| [0.4_f64, 0.6][class]);
-    let right = Predictions::from_probs(right.view(), &labels).expect("probabilities");
-    let wrong = Predictions::from_probs(wrong.view(), &labels).expect("probabilities");
-    let how = BootstrapOptions::default().with_resamples(20);
-    let compared = compare(
-        &right,
-        &wrong,
-        &[Metric::Accuracy],
-        &MetricOptions::default(),
-        &how,
-    )
-    .expect("options");
-    assert_close(compared[&Metric::Accuracy].first_wins, 1.0, 0.0, "accuracy");
-}
-
-#[test]
-fn rows_that_are_not_the_same_cannot_be_compared() {
-    let (logits, labels) = overconfident(55, 30, 3, 2.0);
-    let data = dataset(&logits, &labels);
-    let one = Predictions::from(&data);
-    let try_with = |other: &Predictions<'_>| {
-        let how = BootstrapOptions::default().with_resamples(2);
-        compare(&one, other, &[Metric::Nll], &MetricOptions::default(), &how).map(|_| ())
-    };
-    let mut moved = labels.clone();
-    moved[4] = (moved[4] + 1) % 3;
-    let relabelled = dataset(&logits, &moved);
-    assert_eq!(
-        try_with(&Predictions::from(&relabelled)),
-        Err(Error::UnpairedPredictions {
-            what: "labels",
-            row: Some(4)
-        })
-    );
-    let fewer = data.select(&[0, 1, 2]);
-    assert_eq!(
-        try_with(&Predictions::from(&fewer)),
-        Err(Error::UnpairedPredictions {
-            what: "numbers of rows",
-            row: None
-        })
-    );
-    let mut weights = vec![1.0; 30];
-    weights[9] = 2.0;
-    let weighted = data.clone().with_weights(weights).expect("weights");
-    assert_eq!(
-        try_with(&Predictions::from(&weighted)),
-        Err(Error::UnpairedPredictions {
-            what: "weights",
-            row: Some(9)
-        })
-    );
-    let unit = data.clone().with_weights(vec![1.0; 30]).expect("weights");
-    assert_eq!(
-        try_with(&Predictions::from(&unit)),
-        Ok(()),
-        "weights of 1 are no weights"
-    );
-}
-
-/// Predictions whose labels are drawn from the predicted probabilities themselves.
-fn calibrated(seed: u64, rows: usize) -> (Array2<f64>, Vec<u32>) {
-    let mut random = SplitMix(seed);
-    let probs = Array2::from_shape_fn((rows, 3), |_| random.uniform() + 0.01);
-    let probs = &probs
-        / &probs
-            .sum_axis(ndarray::Axis(1))
-            .insert_axis(ndarray::Axis(1));
-    let labels = probs
-        .rows()
-        .into_iter()
-        .map(|row| {
-            let u = random.uniform();
-            if u < row[0] {
-                0
-            } else {
-                1 + u32::from(u >= row[0] + row[1])
-            }
-        })
-        .collect();
-    (probs, labels)
-}
-
-#[test]
-fn the_calibration_test_rejects_a_calibrated_predictor_at_its_level() {
-    let how = BootstrapOptions::default().with_resamples(99);
-    for metric in [
-        Metric::Ece,
-        Metric::AdaptiveEce,
-        Metric::Ks,
-        Metric::DebiasedEce,
-        Metric::Mce,
-    ] {
-        let rejected = (0..200)
-            .filter(|&seed| {
-                let (probs, labels) = calibrated(1000 + seed, 150);
-                let predictions =
-                    Predictions::from_probs(probs.view(), &labels).expect("probabilities");
-                let test = calibration_test(&predictions, metric, &MetricOptions::default(), &how)
-                    .expect("options");
-                test.p_value <= 0.1
-            })
-            .count();
-        // A binomial of 200 trials at 0.1 is within 20 ± 15 with probability 0.9997. The debiased error
-        // is often exactly 0, where the p-value is 1, so it may reject less.
-        let least = if metric == Metric::DebiasedEce { 0 } else { 5 };
-        assert!(
-            (least..=35).contains(&rejected),
-            "{metric} rejected {rejected} of 200"
-        );
-    }
-}
-
-#[test]
-fn the_calibration_test_sees_an_overconfident_predictor() {
-    let (logits, labels) = overconfident(56, 1500, 4, 3.0);
-    let data = dataset(&logits, &labels);
-    let predictions = Predictions::from(&data);
-    let how = BootstrapOptions::default().with_resamples(200);
-    let options = MetricOptions::default();
-    for metric in [Metric::Ece, Metric::Ks, Metric::SmEce] {
-        let test = calibration_test(&predictions, metric, &options, &how).expect("options");
-        assert_close(test.p_value, 1.0 / 201.0, 1e-15, metric.key());
-        assert!(
-            test.expected < test.critical && test.critical < test.observed,
-            "{test:?}"
-        );
-    }
-    assert_eq!(
-        calibration_test(&predictions, Metric::Nll, &options, &how).map(|_| ()),
-        Err(Error::MetricNotSupported {
-            metric: "nll",
-            reason: "the test is for ece, mce, adaptive_ece, debiased_ece, ks, sm_ece".to_owned(),
-        })
-    );
+    let mirrored = compare(&second[0], &first[0]);
+    assert_close(mirrored.lower, -nll.upper, 1e-12, "lower");
+    assert_close(mirrored.upper, -nll.lower, 1e-12, "upper");
 }
 
 #[test]

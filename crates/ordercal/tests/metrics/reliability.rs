@@ -51,12 +51,12 @@ fn bins_hold_every_row_once_and_add_up_to_the_metrics() {
                 1e-12,
                 "gap",
             );
-            let weight = bin.share * 800.0;
+            // The weights 0, 1, 2, 0, … of 800 rows.
+            let weight = bin.share * 799.0;
             let interval = wilson_interval(filled.accuracy * weight, weight);
             assert!(filled.interval.0 <= filled.accuracy && filled.accuracy <= filled.interval.1);
-            // 800 rows weigh 799: the interval is close to that of a weight of 800 shares.
-            assert_close(filled.interval.0, interval.0, 1e-3, "lower end");
-            assert_close(filled.interval.1, interval.1, 1e-3, "upper end");
+            assert_close(filled.interval.0, interval.0, 1e-12, "lower end");
+            assert_close(filled.interval.1, interval.1, 1e-12, "upper end");
         }
     }
     let by_class: f64 = (0..5)

@@ -58,6 +58,35 @@ fn a_state_comes_back_as_it_was() {
     assert_eq!(state.rows(), 80);
 }
 
+/// The files were written by ordercal 0.1 from the same rows.
+#[test]
+fn files_of_the_first_release_are_read() {
+    let (logits, labels) = overconfident(61, 80, 3, 2.0);
+    let data = dataset(&logits, &labels);
+    let empty = || MetricState::new(3, MetricOptions::default()).expect("options");
+    let weights = (0..80).map(|row| 0.5 + (row % 4) as f64 * 0.75).collect();
+    let mut weighted = empty();
+    let rows = Predictions::from(&data).with_weights(weights);
+    weighted.update(&rows.expect("weights")).expect("rows");
+
+    let shard = |rows: std::ops::Range<usize>| {
+        let mut shard = empty().with_marginal().expect("classes");
+        let rows = data.select(&rows.collect::<Vec<_>>());
+        shard.update(&Predictions::from(&rows)).expect("rows");
+        shard.mark_shard();
+        shard
+    };
+    let mut merged = shard(0..50);
+    merged.merge(&shard(50..80)).expect("shards");
+
+    let weighted_bytes = include_bytes!("../../../../tests/data/metrics/version-2-weighted.state");
+    let merged_bytes = include_bytes!("../../../../tests/data/metrics/version-2-merged.state");
+    for (bytes, state) in [(&weighted_bytes[..], weighted), (merged_bytes, merged)] {
+        assert!(MetricState::from_bytes(bytes).expect("a state") == state);
+        assert!(state.to_bytes() == bytes);
+    }
+}
+
 #[test]
 fn another_format_is_refused() {
     refused(b"", "it does not begin with `ordcalMS`");
@@ -118,14 +147,14 @@ fn a_header_that_promises_more_than_there_is_allocates_nothing() {
 fn a_weight_out_of_range_is_refused() {
     refused(
         &changed(WEIGHT, &i128::MAX.to_le_bytes()),
-        "its weight is out of range",
+        "its sums contradict each other",
     );
-    refused(&negated(WEIGHT), "its weight is out of range");
+    refused(&negated(WEIGHT), "its sums contradict each other");
 }
 
 #[test]
 fn scores_that_do_not_fit_the_weight_are_refused() {
-    let reason = "its hits or losses do not fit its weight";
+    let reason = "its sums contradict each other";
     for place in [HITS, NLL, BRIER, EXCESS_VARIANCE] {
         refused(&negated(place), reason);
         refused(&changed(place, &i128::MAX.to_le_bytes()), reason);
@@ -135,7 +164,7 @@ fn scores_that_do_not_fit_the_weight_are_refused() {
 
 #[test]
 fn rows_that_do_not_fit_are_refused() {
-    let reason = "its rows do not fit its weight";
+    let reason = "its sums contradict each other";
     refused(&changed(ROWS, &79_u64.to_le_bytes()), reason);
     refused(&changed(ROWS, &u64::MAX.to_le_bytes()), reason);
 }
@@ -159,7 +188,7 @@ fn a_filled_bin_without_rows_is_refused() {
 
 #[test]
 fn a_bin_whose_sums_contradict_is_refused() {
-    let reason = "the sums of a bin contradict each other";
+    let reason = "its sums contradict each other";
     for sum in 0..2 {
         refused(&negated(TOP + 2 + 8 + 16 * sum), reason);
     }
@@ -176,7 +205,7 @@ fn a_table_without_all_rows_is_refused() {
     let bytes = bytes();
     let place = TOP + 2 + 8;
     let weight = i128::from_le_bytes(bytes[place..place + 16].try_into().expect("16 bytes"));
-    let reason = "a table does not hold all rows";
+    let reason = "its sums contradict each other";
     refused(&changed(place, &(weight + 1).to_le_bytes()), reason);
 }
 
@@ -185,14 +214,14 @@ fn a_grid_that_does_not_fit_is_refused() {
     let bytes = bytes();
     // The last node ends the bytes: 16 of the residual, 16 of the weight.
     let weight = bytes.len() - 16;
-    let reason = "the sums of a grid node contradict each other";
+    let reason = "its sums contradict each other";
     refused(&negated(weight), reason);
     refused(&changed(weight - 16, &i128::MIN.to_le_bytes()), reason);
     let value = i128::from_le_bytes(bytes[weight..].try_into().expect("16 bytes"));
     let more = value + (1 << 71);
     refused(
         &changed(weight, &more.to_le_bytes()),
-        "the grid does not hold all rows",
+        "its sums contradict each other",
     );
 }
 

@@ -1,20 +1,20 @@
 //! Bundles: files with the splits `calib` and `test`.
 
-use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::cell::Cell;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
+use ordercal::Fingerprint;
 use ordercal::diagnose::{RowChecks, Warning};
 use ordercal::words::printable;
-use ordercal::{Fingerprint, ScoreKind};
 use ordercal_io::{DataRef, LabelNeed, LoadedData, ReadOptions, RowReader};
 use ordercal_report::DataSource;
 use sha2::{Digest, Sha256};
 
-use crate::args::{ClassArgs, ReadArgs};
+use crate::args::SourceArgs;
 use crate::input::{at, ignored};
 use crate::printer::Printer;
 
@@ -28,7 +28,6 @@ pub struct Bundle {
     pub n_calib: usize,
     /// Rows to measure on.
     pub n_test: usize,
-    /// K.
     pub classes: usize,
     /// The names of the classes, if known.
     pub class_names: Option<Vec<String>>,
@@ -38,6 +37,7 @@ pub struct Bundle {
     pub rows: Fingerprint,
     /// What deserves a second look, by the data that it is about.
     warnings: Vec<(PathBuf, Vec<Warning>)>,
+    splits: Cell<Option<Splits>>,
     reference: DataRef,
     options: ReadOptions,
 }
@@ -52,28 +52,27 @@ pub struct Splits {
 
 impl Bundle {
     /// Checks every file before the first fit, one at a time to save memory.
-    pub fn check_all(files: &[OsString], options: &ReadOptions) -> Result<Vec<Self>> {
+    pub fn check_all(files: &[OsString], source: &SourceArgs) -> Result<Vec<Self>> {
+        let options = source.options().with_labels(LabelNeed::Required);
         let references: Vec<DataRef> = files.iter().map(DataRef::parse).collect();
         distinct(&references)?;
         let named = names(&references);
         let pairs = references.into_iter().zip(named);
         pairs
-            .map(|(reference, names)| Self::check(reference, names, options))
+            .map(|(reference, names)| {
+                let (bundle, splits) = Self::check(reference, names, &options)?;
+                // A single file need not be read again.
+                bundle.splits.set(Some(splits).filter(|_| files.len() == 1));
+                Ok(bundle)
+            })
             .collect()
-    }
-
-    /// Checks a single file.
-    pub fn check_one(file: &OsStr, options: &ReadOptions) -> Result<Self> {
-        let reference = DataRef::parse(file);
-        let named = names(std::slice::from_ref(&reference)).remove(0);
-        Self::check(reference, named, options)
     }
 
     fn check(
         reference: DataRef,
         (name, file_name): (String, String),
         options: &ReadOptions,
-    ) -> Result<Self> {
+    ) -> Result<(Self, Splits)> {
         let path = reference.path();
         if let Some(split) = reference.split() {
             bail!(
@@ -81,7 +80,8 @@ impl Bundle {
                 path.display()
             );
         }
-        let Splits { calib, test } = read(&reference, options)?;
+        let splits = read(&reference, options)?;
+        let (calib, test) = (&splits.calib, &splits.test);
         let fitted_on = calib.dataset()?;
         let mut fit = RowChecks::of(&fitted_on)
             .of_classes(calib.class_names())
@@ -98,7 +98,7 @@ impl Bundle {
             file: path.to_string_lossy().into_owned(),
             sha256: sha256(File::open(path).map_err(|e| at(path, e))?).map_err(|e| at(path, e))?,
         };
-        Ok(Self {
+        let bundle = Self {
             name,
             file_name,
             n_calib: calib.rows(),
@@ -108,9 +108,11 @@ impl Bundle {
             source,
             rows,
             warnings,
+            splits: Cell::new(None),
             reference,
             options: options.clone(),
-        })
+        };
+        Ok((bundle, splits))
     }
 
     /// Prints what deserves a second look.
@@ -119,18 +121,11 @@ impl Bundle {
         about.try_for_each(|(data, warnings)| printer.warn(data, warnings))
     }
 
-    /// Reads both splits.
+    /// Reads both splits, if they are not in memory since they were checked.
     pub fn read(&self) -> Result<Splits> {
-        read(&self.reference, &self.options)
+        let kept = self.splits.take();
+        kept.map_or_else(|| read(&self.reference, &self.options), Ok)
     }
-}
-
-/// How bundles are read.
-pub fn read_options(kind: Option<ScoreKind>, classes: &ClassArgs, read: &ReadArgs) -> ReadOptions {
-    read.options()
-        .with_kind(kind)
-        .with_labels(LabelNeed::Required)
-        .with_class_names(classes.names())
 }
 
 fn read(reference: &DataRef, options: &ReadOptions) -> Result<Splits> {
@@ -186,16 +181,13 @@ fn names(references: &[DataRef]) -> Vec<(String, String)> {
         let end = name.char_indices().skip(1).find(|(_, c)| *c == '.');
         name[..end.map_or(name.len(), |(at, _)| at)].to_owned()
     };
-    let mut count: BTreeMap<String, usize> = BTreeMap::new();
-    for reference in references {
-        *count.entry(stem(reference.path())).or_default() += 1;
-    }
+    let stems: Vec<String> = references.iter().map(|r| stem(r.path())).collect();
     let mut taken = Vec::new();
     let mut named = Vec::new();
-    for reference in references {
-        let name = match stem(reference.path()) {
-            name if count[&name] > 1 => reference.path().display().to_string(),
-            name => name,
+    for (reference, stem) in references.iter().zip(&stems) {
+        let name = match stems.iter().filter(|other| *other == stem).count() {
+            1 => stem.clone(),
+            _ => reference.path().display().to_string(),
         };
         // Names are shown on terminals, in tables and in the report.
         let name: String = name.chars().map(printable).collect();

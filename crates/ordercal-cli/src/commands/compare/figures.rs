@@ -33,7 +33,6 @@ pub struct Drawing {
 }
 
 impl Drawing {
-    /// Draws it.
     pub fn draw(&self, theme: Theme) -> ordercal_report::Result<Svg> {
         (self.draw)(theme)
     }
@@ -48,12 +47,20 @@ pub fn drawings(
     let mut drawings = Vec::new();
     for (place, parts) in datasets.iter().enumerate() {
         let (name, file) = (&about.sources[place].name, &about.file_names[place]);
-        for (form, key, what) in [
-            (ReliabilityForm::Gap, "reliability", "Reliability"),
+        for (form, key, what, meaning) in [
+            (
+                ReliabilityForm::Gap,
+                "reliability",
+                "Reliability",
+                "confidence minus accuracy in each bin; points above the dashed line are overconfident. Inside the band, a \
+                 gap may be chance. The bars below show the number of rows.",
+            ),
             (
                 ReliabilityForm::Weighted,
                 "weighted",
                 "Weighted reliability",
+                "the gap of each bin times its share of the rows; the absolute heights add up to the ECE. Inside the band, \
+                 a gap may be chance.",
             ),
         ] {
             let figure = ReliabilityFigure {
@@ -64,16 +71,7 @@ pub fn drawings(
             drawings.push(Drawing {
                 file: format!("{file}-{key}"),
                 dataset: name.clone(),
-                caption: match form {
-                    ReliabilityForm::Weighted => format!(
-                        "{name}: the gap of each bin times its share of the rows; the absolute heights add up to the ECE. \
-                         Inside the band, a gap may be chance."
-                    ),
-                    _ => format!(
-                        "{name}: confidence minus accuracy in each bin; points above the dashed line are overconfident. \
-                         Inside the band, a gap may be chance. The bars below show the number of rows."
-                    ),
-                },
+                caption: format!("{name}: {meaning}"),
                 draw: Box::new(move |theme| figure.draw(theme)),
             });
         }
@@ -97,11 +95,7 @@ pub fn before_after(
     for (dataset, parts) in comparison.datasets().iter().zip(datasets) {
         let picture = |&place: &usize| {
             let when = if place == 0 { "Before" } else { "After" };
-            let series = ReliabilitySeries {
-                name: parts[place].method.clone(),
-                slot: place,
-                diagram: parts[place].reliability.clone(),
-            };
+            let series = series_of(parts, place);
             let caption = format!(
                 "{when}: {}. Where the bars end at the dashed line, confidence is right.",
                 series.name
@@ -135,12 +129,16 @@ fn series(parts: &[StoredResult]) -> Vec<ReliabilitySeries> {
     places.sort_by_key(|&place| rank(&parts[place]));
     places.truncate(MOST_SERIES);
     places.sort_unstable();
-    let shown = places.into_iter().map(|place| ReliabilitySeries {
+    let places = places.into_iter();
+    places.map(|place| series_of(parts, place)).collect()
+}
+
+fn series_of(parts: &[StoredResult], place: usize) -> ReliabilitySeries {
+    ReliabilitySeries {
         name: parts[place].method.clone(),
         slot: place,
         diagram: parts[place].reliability.clone(),
-    });
-    shown.collect()
+    }
 }
 
 /// The functions learned by `ts` and `diag`, if they were compared.

@@ -3,19 +3,18 @@
 use anyhow::{Result, anyhow};
 use ordercal::compare::{METHODS, METRICS, Measures, line_up};
 use ordercal::metrics::{BootstrapOptions, Metric};
-use ordercal::select::{Effort, Search};
+use ordercal::select::Search;
 use ordercal::{Method, ScoreKind};
 use serde_json::{Value, json};
 
-use super::bundle::{Bundle, read_options};
+use super::bundle::Bundle;
 use super::outputs::About;
-use crate::args::{Common, CompareArgs};
+use crate::args::{Common, CompareArgs, ComparedArgs};
 use crate::config::{unknown_method, with_seed};
 use crate::fail_if::metric;
 
 /// Everything that the results depend on.
 pub struct ComparisonSettings {
-    /// The files.
     pub bundles: Vec<Bundle>,
     /// The methods; the first is `uncalibrated`.
     pub methods: Vec<Method>,
@@ -34,30 +33,25 @@ pub struct ComparisonSettings {
 impl ComparisonSettings {
     /// Checks the arguments and the files.
     pub fn new(args: &CompareArgs, common: &Common) -> Result<Self> {
-        let methods = methods_of(args.methods.as_deref(), common)?;
-        let metrics = metrics_of(args.metrics.as_deref())?;
+        let methods = methods_of(&args.compared, &METHODS, common)?;
+        let metrics = metrics_of(&args.compared, &METRICS)?;
+        let source = &args.compared.source;
         let seed = common.seed.unwrap_or(BootstrapOptions::default().seed);
         let measures = Measures::new(&metrics)
             .with_bins(args.bins)
             .with_bootstrap(args.bootstrap, seed);
         measures.validate()?;
-        let mut search = Search::default()
-            .with_effort(args.search.into())
-            .with_seed(seed);
+        let mut search = Search::default().with_effort(args.search).with_seed(seed);
         search.folds = args.folds;
-        let bundles = Bundle::check_all(
-            &args.bundles,
-            &read_options(args.kind, &args.classes, &args.read),
-        )?;
         Ok(Self {
             command: command(args, &methods, &metrics, seed),
-            bundles,
+            bundles: Bundle::check_all(&args.bundles, source)?,
             methods,
             metrics,
             measures,
             search,
-            kind: args.kind,
-            class_names: args.classes.names(),
+            kind: source.kind,
+            class_names: source.names(),
             seed,
         })
     }
@@ -80,60 +74,41 @@ impl ComparisonSettings {
 
     /// The description of the run in the report.
     pub fn about(&self) -> About {
+        let resamples = self.measures.bootstrap.as_ref().map(|how| how.resamples);
         let run = [
             ("command", self.command.clone()),
             ("version", format!("ordercal {}", env!("CARGO_PKG_VERSION"))),
             ("seed", self.seed.to_string()),
             ("search", searched(&self.search)),
             ("bins", self.measures.options.bins.to_string()),
-            (
-                "resamples",
-                self.measures
-                    .bootstrap
-                    .as_ref()
-                    .map_or(0, |b| b.resamples)
-                    .to_string(),
-            ),
+            ("resamples", resamples.unwrap_or(0).to_string()),
         ];
         About {
             title: "Calibration methods compared".to_owned(),
             sources: self.bundles.iter().map(|b| b.source.clone()).collect(),
             file_names: self.bundles.iter().map(|b| b.file_name.clone()).collect(),
             class_names: self.bundles.iter().map(|b| b.class_names.clone()).collect(),
-            run: run
-                .into_iter()
-                .map(|(name, value)| (name.to_owned(), value))
-                .collect(),
+            run: run.map(|(name, value)| (name.to_owned(), value)).into(),
         }
     }
 }
 
-/// The methods of a list of keys: `uncalibrated` first, each once.
-pub fn methods_of(keys: Option<&[String]>, common: &Common) -> Result<Vec<Method>> {
-    let methods = match keys {
-        Some(keys) => keys
-            .iter()
-            .map(|key| {
-                let key = key.trim();
-                let method = Method::from_key(key);
-                with_seed(
-                    method.map_err(|e| unknown_method("--methods", key, &e))?,
-                    common,
-                )
-            })
-            .collect::<Result<Vec<_>>>()?,
-        None => METHODS
-            .iter()
-            .map(|key| with_seed(Method::from_key(key)?, common))
-            .collect::<Result<_>>()?,
-    };
-    Ok(line_up(methods)?)
+/// The methods of a list of keys, or else the usual ones: `uncalibrated` first, each once.
+pub fn methods_of(args: &ComparedArgs, usual: &[&str], common: &Common) -> Result<Vec<Method>> {
+    let given = |keys: &Vec<String>| keys.iter().map(|key| key.trim().to_owned()).collect();
+    let usual = || usual.iter().map(|&key| key.to_owned()).collect();
+    let keys: Vec<String> = args.methods.as_ref().map_or_else(usual, given);
+    let methods = keys.iter().map(|key| {
+        let method = Method::from_key(key).map_err(|e| unknown_method("--methods", key, &e))?;
+        with_seed(method, common)
+    });
+    Ok(line_up(methods.collect::<Result<Vec<_>>>()?)?)
 }
 
-/// The metrics of a list of keys, each once.
-pub fn metrics_of(keys: Option<&[String]>) -> Result<Vec<Metric>> {
-    let Some(keys) = keys else {
-        return Ok(METRICS.to_vec());
+/// The metrics of a list of keys, or else the usual ones, each once.
+pub fn metrics_of(args: &ComparedArgs, usual: &[Metric]) -> Result<Vec<Metric>> {
+    let Some(keys) = &args.metrics else {
+        return Ok(usual.to_vec());
     };
     let mut metrics = Vec::new();
     for key in keys {
@@ -149,28 +124,21 @@ pub fn metrics_of(keys: Option<&[String]>) -> Result<Vec<Metric>> {
 fn command(args: &CompareArgs, methods: &[Method], metrics: &[Metric], seed: u64) -> String {
     let mut words = vec!["ordercal".to_owned(), "compare".to_owned()];
     words.extend(args.bundles.iter().map(|b| quoted(&b.to_string_lossy())));
-    let listed = |keys: Vec<&str>| keys.join(",");
-    words.push(format!(
-        "--methods {}",
-        listed(methods.iter().map(Method::key).collect())
-    ));
-    words.push(format!(
-        "--metrics {}",
-        listed(metrics.iter().map(|m| m.key()).collect())
-    ));
+    let methods: Vec<&str> = methods.iter().map(Method::key).collect();
+    let metrics: Vec<&str> = metrics.iter().map(|m| m.key()).collect();
+    words.push(format!("--methods {}", methods.join(",")));
+    words.push(format!("--metrics {}", metrics.join(",")));
     words.push(format!(
         "--search {} --bins {} --bootstrap {} --seed {seed}",
-        Effort::from(args.search),
-        args.bins,
-        args.bootstrap
+        args.search, args.bins, args.bootstrap
     ));
     if let Some(folds) = args.folds {
         words.push(format!("--folds {folds}"));
     }
-    if let Some(kind) = args.kind {
+    if let Some(kind) = args.compared.source.kind {
         words.push(format!("--kind {}", kind.key()));
     }
-    if let Some(names) = args.classes.names() {
+    if let Some(names) = args.compared.source.names() {
         words.push(format!("--class-names {}", quoted(&names.join(","))));
     }
     words.join(" ")

@@ -50,13 +50,11 @@ impl<'de> Deserialize<'de> for Exact {
 pub struct StoredResult {
     /// Everything that the result depends on.
     pub key: Value,
-    /// The method's key.
     pub method: String,
     /// Whether it promises to keep the order.
     pub order_preserving: bool,
     /// The number of changed predictions.
     pub changed_predictions: u64,
-    /// The hyperparameters.
     pub chosen: Value,
     /// Its metrics on the test rows.
     pub metrics: BTreeMap<Metric, Exact>,

@@ -158,7 +158,6 @@ fn figure(curve: &CurveResult) -> LineFigure {
         title,
         x_name: x_name.to_owned(),
         logarithmic: curve.axis == CurveAxis::OdirLambda,
-        logarithmic_y: false,
         x_ticks,
         panels: panels.collect(),
         note: format!(

@@ -2,20 +2,18 @@
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::Path;
 
-use anyhow::{Result, anyhow, bail};
-use ordercal::diagnose::RowChecks;
+use anyhow::{Result, bail};
 use ordercal::grouped::GroupKey;
 use ordercal::memory;
 use ordercal::metrics::{MetricOptions, MetricState};
-use ordercal_io::LabelNeed;
 
-use crate::args::{DataArgs, LabelArgs, MonitorArgs, ReadArgs};
-use crate::commands::merge::read;
-use crate::input::{DataInput, at, ignored};
+use crate::args::{DataArgs, LabelArgs, MonitorArgs, SourceArgs};
+use crate::commands::merge::read_states;
+use crate::input::{DataInput, at};
 use crate::measure::with_predictions;
-use crate::models::{AnyModel, Columns, check_kinds, columns_of, match_classes};
+use crate::models::{Columns, columns_of, load_models, open_labelled};
 use crate::printer::Printer;
 
 /// The segment of rows that are not divided.
@@ -41,58 +39,39 @@ impl Windows {
     }
 
     fn from_states(args: &MonitorArgs) -> Result<Self> {
-        if args.read != ReadArgs::default() || args.classes.class_names.is_some() {
-            bail!("options about columns, formats and classes go with --by");
+        if args.source != SourceArgs::default() {
+            bail!("options about columns, formats, kinds and classes go with --by");
         }
-        let (mut names, mut states) = (Vec::new(), Vec::<(usize, MetricState)>::new());
-        for (place, path) in args.inputs.iter().enumerate() {
-            let state = read(path).map_err(|e| {
-                anyhow!("{e}; a table of scores needs --by with the column of the window")
-            })?;
-            // Equal sums to the last bit, bin by bin, are the same rows.
-            if let Some((same, _)) = states.iter().find(|(_, other)| *other == state) {
-                let same = args.inputs[*same].display();
-                let problem =
-                    format!("this is the state of the same rows as {same}; give each window once");
-                return Err(at(path, problem));
-            }
-            let (first, classes) = (&args.inputs[0], state.classes());
-            if let Some((_, other)) = states.first().filter(|(_, s)| s.classes() != classes) {
-                let (first, others) = (first.display(), other.classes());
-                return Err(at(
-                    path,
-                    format_args!(
-                        "the state is of {classes} classes, and that of {first} of {others}"
-                    ),
-                ));
-            }
-            let name = path.file_stem().unwrap_or(path.as_os_str());
-            names.push(name.to_string_lossy().into_owned());
-            states.push((place, state));
+        let hint = "; a table of scores needs --by with the column of the window";
+        let states = read_states(&args.inputs, "window", hint)?;
+        let (first, classes) = (args.inputs[0].display(), states[0].1.classes());
+        if let Some((path, other)) = states.iter().find(|(_, s)| s.classes() != classes) {
+            let other = other.classes();
+            let problem =
+                format!("the state is of {other} classes, and that of {first} of {classes}");
+            return Err(at(path, problem));
         }
+        let (paths, states): (Vec<&Path>, Vec<MetricState>) = states.into_iter().unzip();
+        let name = |path: &Path| path.file_stem().unwrap_or(path.as_os_str()).to_owned();
+        let names = paths.into_iter().map(name);
         Ok(Self {
-            names,
-            segments: vec![(ALL.to_owned(), states)],
+            names: names
+                .map(|name| name.to_string_lossy().into_owned())
+                .collect(),
+            segments: vec![(ALL.to_owned(), states.into_iter().enumerate().collect())],
             classes: None,
         })
     }
 
     fn from_table(args: &MonitorArgs, by: &String, printer: Printer) -> Result<Self> {
-        let model = args.model.as_deref().map(AnyModel::load).transpose()?;
+        let models = load_models(args.model.as_slice())?;
         let keys: Vec<String> = args.segment.iter().chain([by]).cloned().collect();
-        let ids = columns_of([&keys[..], model.as_ref().map_or(&[][..], AnyModel::by)]);
+        let by_model = models.iter().map(|named| named.model.by());
+        let ids = columns_of(std::iter::once(&keys[..]).chain(by_model));
         let input = input(args)?.with_ids(&ids);
         input.check_format(None)?;
-        let mut reader = input.open(LabelNeed::Required)?;
-        let saved = model.as_ref().map(AnyModel::pooled);
-        let paths = args.model.iter().map(PathBuf::as_path);
-        match_classes(&mut reader, paths.zip(saved))?;
+        let (reader, mut checks, others) = open_labelled(&input, &models)?;
         let classes = reader.class_names().map(<[String]>::to_vec);
-        let fitted_on = saved.and_then(|saved| saved.data).into_iter().collect();
-        let mut checks = RowChecks::new(reader.classes()).of_models_fitted_on(fitted_on);
-        let mut others = check_kinds(&reader, saved);
-        others.extend(ignored(reader.ignored()));
-
         let empty = MetricState::new(reader.classes(), MetricOptions::default())?;
         let mut found: BTreeMap<GroupKey, MetricState> = BTreeMap::new();
         for chunk in reader {
@@ -116,7 +95,7 @@ impl Windows {
                 let state = found.entry(key).or_insert_with(|| empty.clone());
                 let values = &columns.keep(&rows)[..];
                 let (data, columns) = (data.select(&rows), Columns { names, values });
-                let applied = model.as_ref().map(AnyModel::applied);
+                let applied = models.first().map(|named| named.model.applied());
                 with_predictions(&data, columns, applied, |batch, _| state.update(batch))
                     .map_err(|e| chunk.locate(e))?;
             }
@@ -175,9 +154,7 @@ fn input(args: &MonitorArgs) -> Result<DataInput> {
         data: Some(path.clone().into_os_string()),
         logits: None,
         labels: None,
-        kind: args.kind,
-        classes: args.classes.clone(),
-        read: args.read.clone(),
+        source: args.source.clone(),
     };
     let labels = LabelArgs {
         soft_labels: Vec::new(),

@@ -3,40 +3,21 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use ordercal::diagnose::RowChecks;
+use ordercal::Dataset;
 use ordercal::metrics::{Binning, MetricOptions, Reliability, Target};
-use ordercal::{Dataset, Fingerprint};
-use ordercal_io::{LabelNeed, LoadedData};
+use ordercal_io::LoadedData;
 use ordercal_report::{ReliabilityFigure, ReliabilityForm, ReliabilitySeries};
 use serde_json::json;
 
 use super::FigureFile;
-use crate::args::{BinnedArgs, DrawArgs, FormArg, ReliabilityArgs};
-use crate::input::{DataInput, at, ignored};
+use crate::args::{BinnedArgs, DrawArgs};
+use crate::input::{DataInput, at};
 use crate::measure::with_predictions;
-use crate::models::{Applied, Columns, check_kinds, columns_of, load_models, match_classes};
+use crate::models::{Applied, Columns, columns_of, load_models, open_labelled};
 use crate::output::check_distinct;
 use crate::printer::Printer;
 
-pub fn plain(args: &ReliabilityArgs, printer: Printer) -> Result<()> {
-    let form = match args.form {
-        FormArg::Gap => ReliabilityForm::Gap,
-        FormArg::Classic => ReliabilityForm::Classic,
-    };
-    draw(&args.binned, &args.draw, form, "reliability", printer)
-}
-
-pub fn weighted(binned: &BinnedArgs, draw_args: &DrawArgs, printer: Printer) -> Result<()> {
-    draw(
-        binned,
-        draw_args,
-        ReliabilityForm::Weighted,
-        "weighted",
-        printer,
-    )
-}
-
-fn draw(
+pub fn draw(
     args: &BinnedArgs,
     draw: &DrawArgs,
     form: ReliabilityForm,
@@ -47,21 +28,16 @@ fn draw(
     let options = MetricOptions::default().with_bins(args.bins);
     options.validate()?;
     let saved = load_models(&args.model)?;
-    let columns = columns_of(saved.iter().map(|(_, saved)| saved.by()));
+    let columns = columns_of(saved.iter().map(|saved| saved.model.by()));
     let input = DataInput::resolve(&args.data, "test")?
         .with_labels(&args.labels)
         .with_ids(&columns);
     input.check_format(None)?;
-    let paths = || args.model.iter().map(PathBuf::as_path);
-    check_distinct(&draw.output, input.paths().into_iter().chain(paths()))?;
-    let mut reader = input.open(LabelNeed::Required)?;
-    let pooled = || saved.iter().map(|(_, saved)| saved.pooled());
-    match_classes(&mut reader, paths().zip(pooled()))?;
-    let kinds = check_kinds(&reader, pooled());
+    let models = args.model.iter().map(PathBuf::as_path);
+    check_distinct(&draw.output, input.paths().into_iter().chain(models))?;
+    let (reader, mut checks, others) = open_labelled(&input, &saved)?;
     let loaded = LoadedData::collect(reader)?;
     let data = loaded.dataset()?;
-    let fitted_on: Vec<Fingerprint> = pooled().filter_map(|saved| saved.data).collect();
-    let mut checks = RowChecks::new(data.classes()).of_models_fitted_on(fitted_on);
     checks.add(&data);
     if data.has_soft_labels() {
         let source = ordercal::Error::SoftLabels {
@@ -70,20 +46,26 @@ fn draw(
         return Err(at(input.path(), source));
     }
     let mut warnings = checks.evaluation();
-    warnings.extend(kinds);
-    warnings.extend(ignored(loaded.ignored()));
+    warnings.extend(others);
     printer.warn(input.path(), &warnings)?;
     let target = args.class.map_or(Target::TopLabel, Target::Class);
-    let how = (target, Binning::from(args.binning), &options);
+    let how = (target, args.binning, &options);
     let columns = Columns {
         names: &columns,
         values: loaded.ids(),
     };
     let scores = series_of("uncalibrated", 0, &data, columns, None, how);
     let mut series = vec![scores.map_err(|e| at(input.path(), e))?];
-    for (place, (name, saved)) in saved.iter().enumerate() {
-        let model = Some(saved.applied());
-        series.push(series_of(name, place + 1, &data, columns, model, how)?);
+    for (place, saved) in saved.iter().enumerate() {
+        let model = Some(saved.model.applied());
+        series.push(series_of(
+            &saved.name,
+            place + 1,
+            &data,
+            columns,
+            model,
+            how,
+        )?);
     }
     let title = file.title(|| {
         let stem = input.path().file_stem().unwrap_or_default();
@@ -114,7 +96,7 @@ fn draw(
         series,
         form,
     };
-    file.write(&figure.draw(file.theme())?, numbers, printer)
+    file.write(&figure.draw(file.args.theme)?, numbers, printer)
 }
 
 /// The diagram of the scores, or of a model's probabilities.

@@ -40,7 +40,7 @@ pub fn run(args: &SimplexArgs, printer: Printer) -> Result<()> {
         "arrows": figure.arrows.iter().map(|a| json!([a.from, a.to])).collect::<Vec<_>>(),
         "counts": figure.counts,
     });
-    file.write(&figure.draw(file.theme())?, numbers, printer)
+    file.write(&figure.draw(file.args.theme)?, numbers, printer)
 }
 
 /// The simplex figure of a model with three classes.

@@ -56,7 +56,7 @@ pub fn run(args: &TransformArgs, printer: Printer) -> Result<()> {
         curves,
         scores,
     };
-    file.write(&figure.draw(file.theme())?, numbers, printer)
+    file.write(&figure.draw(file.args.theme)?, numbers, printer)
 }
 
 /// The input that all functions have in common.

@@ -8,13 +8,6 @@ use crate::methods::{Calibrator, Estimate};
 
 /// How much work `auto` may do. It is counted in candidates and folds, not in seconds, so that the result is the same
 /// on any machine.
-///
-/// ```
-/// use ordercal::{Auto, AutoEffort};
-///
-/// assert_eq!(Auto::default().effort, AutoEffort::Standard);
-/// assert_eq!(Auto::default().with_effort(AutoEffort::Quick).effort, AutoEffort::Quick);
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum AutoEffort {
@@ -127,11 +120,11 @@ impl Plan {
             size: (rows, classes),
         };
         let oi = |units: usize| {
-            let oi = Oi::default().with_hidden(&[units]).with_top(TOP);
+            let oi = Oi::default().with_hidden([units]).with_top(TOP);
             oi.with_seed(seed)
         };
         let op = |units: usize| {
-            let op = Op::default().with_hidden(&[units]).with_top(TOP);
+            let op = Op::default().with_hidden([units]).with_top(TOP);
             op.with_seed(seed)
         };
         plan.add("uncalibrated", None, Uncalibrated::default(), Cost::SCALING);

@@ -176,7 +176,7 @@ fn add_powers(variances: &[f32], features: &[f32], moments: &mut [f64]) {
 }
 
 vectorized! {
-    /// Adds the [moments](super::moment_count) of a chunk for a diagonal D.
+    /// Adds the moments of a chunk for a diagonal D.
     pub(super) fn vector_moments(chunk: &ObjectiveRows<'_>, row: &mut [f32], moments: &mut [f64]) {
         for at in 0..chunk.labels.len() {
             chunk.vector_logits(at, row);
@@ -187,7 +187,7 @@ vectorized! {
 }
 
 vectorized! {
-    /// Adds the [moments](super::moment_count) of a chunk for a full D. `rows` holds the products uD and is overwritten.
+    /// Adds the moments of a chunk for a full D. `rows` holds the products uD and is overwritten.
     pub(super) fn matrix_moments(chunk: &ObjectiveRows<'_>, rows: &mut [f32], moments: &mut [f64]) {
         let classes = chunk.biases.len();
         let (powers, rest) = moments.split_at_mut(3 * classes);

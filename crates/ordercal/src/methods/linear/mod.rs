@@ -9,7 +9,6 @@ use crate::data::Dataset;
 use crate::error::Result;
 use crate::memory;
 use crate::methods::likelihood::spread;
-use crate::methods::rows::Rows;
 use crate::methods::temperature::SPREAD_BOUNDS;
 use crate::methods::{FitReport, Fitted};
 use crate::models::{Features, LARGEST_WEIGHT, LinearModel, LinearParts, LinearShape};
@@ -18,8 +17,7 @@ use crate::optim::lbfgs::Step;
 use crate::optim::{Lbfgs, StopReason, vector};
 use crate::watch::{Watch, report_progress};
 use objective::LinearObjective;
-pub(crate) use objective::{LinearRows, LinearSums, Ridge};
-pub(crate) use preconditioner::moment_count;
+pub(crate) use objective::Ridge;
 
 /// The relative rounding error of the loss.
 const RELATIVE_NOISE: f64 = 1e-7;
@@ -43,14 +41,14 @@ impl LinearFit<'_> {
     /// Minimises the penalised NLL, starting at D = 0 and b = 0. `start` is the report of the fit of the temperature.
     pub(crate) fn run(
         self,
-        data: &dyn Rows,
+        data: &Dataset<'_>,
         start: &FitReport,
         watch: &dyn Watch,
     ) -> Result<Fitted> {
         let classes = data.classes();
         self.check_memory(data)?;
-        let sums = data.linear(&self.features, self.shape);
-        let mut objective = LinearObjective::new(data, sums, self.shape, self.ridge);
+        let features = self.features.of_rows(data);
+        let mut objective = LinearObjective::new(data, features, self.shape, self.ridge);
         let mut params = vec![0.0; objective.params()];
         let (mut reached, mut slopes, mut point) = (params.clone(), params.clone(), params.clone());
         let max_iterations = self.optimizer.max_iterations;
@@ -59,7 +57,7 @@ impl LinearFit<'_> {
         let (mut iterations, mut evaluations) = (0, 0);
         let stop = loop {
             // The optimiser works on the way from here in other variables.
-            let preconditioner = objective.preconditioner(&reached)?;
+            let preconditioner = objective.preconditioner(&reached);
             point.fill(0.0);
             let mut optimizer = self.optimizer.clone();
             optimizer.max_iterations = REFRESH.min(max_iterations - iterations);
@@ -69,9 +67,9 @@ impl LinearFit<'_> {
                 &mut |point, gradient| {
                     preconditioner.params(point, &mut params);
                     vector::add_scaled(&mut params, 1.0, &reached);
-                    let value = objective.evaluate(&params, &mut slopes)?;
+                    let value = objective.evaluate(&params, &mut slopes);
                     preconditioner.gradient(&slopes, gradient);
-                    Ok(value)
+                    value
                 },
                 &mut |step: &Step<'_>| {
                     accepted = step.value;
@@ -93,17 +91,13 @@ impl LinearFit<'_> {
         let loss = if iterations > 0 && params == reached {
             accepted
         } else {
-            objective.evaluate(&reached, &mut slopes)?
+            objective.evaluate(&reached, &mut slopes)
         };
         let report = FitReport {
             iterations,
             evaluations: start.evaluations + evaluations,
             loss,
-            nll_before: start.nll_before,
-            nll_after: objective.nll,
-            stop,
-            notes: Vec::new(),
-            price_of_order: None,
+            ..FitReport::new(start.nll_before, objective.nll, stop)
         };
         let narrow = |values: &[f64]| {
             let clamped = values
@@ -127,7 +121,7 @@ impl LinearFit<'_> {
 
 impl LinearFit<'_> {
     /// The parameters and gradients, and the optimiser's history of both; the features and residuals.
-    fn check_memory(&self, data: &dyn Rows) -> Result<()> {
+    fn check_memory(&self, data: &Dataset<'_>) -> Result<()> {
         let classes = data.classes();
         let weights = match self.shape {
             LinearShape::Matrix => classes.saturating_mul(classes),
@@ -135,7 +129,7 @@ impl LinearFit<'_> {
         };
         let vectors = 2 * self.optimizer.history + 9;
         let params = weights.saturating_mul(8 * vectors);
-        let rows = data.rows_in_memory().saturating_mul(2 * 4 * classes);
+        let rows = data.rows().saturating_mul(2 * 4 * classes);
         memory::check_with_hint(
             format!("a linear map of {classes} classes"),
             params.saturating_add(rows),

@@ -9,9 +9,7 @@ use super::kernels::{
 };
 use super::preconditioner::{Preconditioner, moment_count};
 use crate::data::Dataset;
-use crate::error::Result;
 use crate::math::gemm::{Matrix, multiply};
-use crate::methods::rows::Rows;
 use crate::models::LinearShape;
 
 /// The weights of the squared parameters in the penalty: biases, diagonal elements of D, and off-diagonal ones.
@@ -22,37 +20,20 @@ pub(crate) struct Ridge {
     pub off_diagonal: f64,
 }
 
-/// The sums over rows that a linear map is fitted by.
-pub(crate) trait LinearSums {
-    /// Returns the summed NLL at D and b, and writes the gradient of the sum.
-    fn pass(&mut self, params: &[f32], gradient: &mut [f64]) -> Result<f64>;
-
-    /// The sums of [`moment_count`] at D and b.
-    fn moments(&mut self, params: &[f32]) -> Result<Vec<f64>>;
-}
-
 /// The mean NLL of softmax(u + uD + b) plus penalties, as a function of D (K diagonal elements, or K×K in row-major order)
 /// followed by b (K numbers). D = 0 and b = 0 is temperature scaling.
 pub(super) struct LinearObjective<'a> {
-    rows: Box<dyn LinearSums + 'a>,
-    classes: usize,
-    shape: LinearShape,
-    ridge: Ridge,
-    total: f64,
-    /// D and b in 32 bits.
-    narrow: Vec<f32>,
-    /// The mean NLL at the last evaluation, without penalties.
-    pub nll: f64,
-}
-
-/// Rows in memory with their features.
-pub(crate) struct LinearRows<'a> {
     data: &'a Dataset<'a>,
     features: Vec<f32>,
     shape: LinearShape,
     masked: bool,
     /// The gradient with respect to the logits of all rows, N×K; empty if D is diagonal.
     residuals: Vec<f32>,
+    ridge: Ridge,
+    /// D and b in 32 bits.
+    narrow: Vec<f32>,
+    /// The mean NLL at the last evaluation, without penalties.
+    pub nll: f64,
 }
 
 /// Rows per partial sum; fixed, so that sums do not depend on the number of threads.
@@ -63,20 +44,24 @@ const PRODUCT_ROWS: usize = 2048;
 const MIN_PENALTY_PART: usize = 32 * 1024;
 
 impl<'a> LinearObjective<'a> {
-    /// The objective on `sums` over the rows of `data`.
     pub(super) fn new(
-        data: &dyn Rows,
-        sums: Box<dyn LinearSums + 'a>,
+        data: &'a Dataset<'a>,
+        features: Vec<f32>,
         shape: LinearShape,
         ridge: Ridge,
     ) -> Self {
         let classes = data.classes();
+        let residuals = match shape {
+            LinearShape::Vector => Vec::new(),
+            LinearShape::Matrix => vec![0.0; features.len()],
+        };
         Self {
-            rows: sums,
-            classes,
+            data,
+            features,
             shape,
+            masked: data.scores().as_slice().contains(&f32::NEG_INFINITY),
+            residuals,
             ridge,
-            total: data.total_weight(),
             narrow: vec![0.0; weights(shape, classes) + classes],
             nll: 0.0,
         }
@@ -87,10 +72,15 @@ impl<'a> LinearObjective<'a> {
     }
 
     /// Returns the value at `params` and writes the gradient.
-    pub(super) fn evaluate(&mut self, params: &[f64], gradient: &mut [f64]) -> Result<f64> {
+    pub(super) fn evaluate(&mut self, params: &[f64], gradient: &mut [f64]) -> f64 {
         self.narrow(params);
-        self.nll = self.rows.pass(&self.narrow, gradient)? / self.total;
-        Ok(self.nll + self.penalise(params, gradient))
+        let (slopes, biases) = gradient.split_at_mut(gradient.len() - self.data.classes());
+        let sum = match self.shape {
+            LinearShape::Vector => self.vector_pass(slopes, biases),
+            LinearShape::Matrix => self.matrix_pass(slopes, biases),
+        };
+        self.nll = sum / self.data.total_weight();
+        self.nll + self.penalise(params, gradient)
     }
 
     fn narrow(&mut self, params: &[f64]) {
@@ -101,7 +91,8 @@ impl<'a> LinearObjective<'a> {
 
     /// Divides the gradient by the total weight and adds that of the penalty, whose value is returned.
     fn penalise(&self, params: &[f64], gradient: &mut [f64]) -> f64 {
-        let (classes, factor, shape) = (self.classes, 1.0 / self.total, self.shape);
+        let (classes, shape) = (self.data.classes(), self.shape);
+        let factor = 1.0 / self.data.total_weight();
         let Ridge {
             bias,
             diagonal,
@@ -134,42 +125,22 @@ impl<'a> LinearObjective<'a> {
     }
 
     /// The preconditioner for the Hessian at `params`.
-    pub(super) fn preconditioner(&mut self, params: &[f64]) -> Result<Preconditioner> {
+    pub(super) fn preconditioner(&mut self, params: &[f64]) -> Preconditioner {
         self.narrow(params);
-        let mut moments = self.rows.moments(&self.narrow)?;
+        let total = self.data.total_weight();
+        let mut moments = self.moments();
         for moment in &mut moments {
-            *moment /= self.total;
+            *moment /= total;
         }
-        Ok(Preconditioner::new(
-            self.shape,
-            self.classes,
-            &moments,
-            self.ridge,
-        ))
-    }
-}
-
-impl<'a> LinearRows<'a> {
-    pub(crate) fn new(data: &'a Dataset<'a>, features: Vec<f32>, shape: LinearShape) -> Self {
-        let residuals = match shape {
-            LinearShape::Vector => Vec::new(),
-            LinearShape::Matrix => vec![0.0; features.len()],
-        };
-        Self {
-            data,
-            features,
-            shape,
-            masked: data.scores().as_slice().contains(&f32::NEG_INFINITY),
-            residuals,
-        }
+        Preconditioner::new(self.shape, self.data.classes(), &moments, self.ridge)
     }
 
-    fn chunk<'b>(&'b self, index: usize, params: &'b [f32]) -> ObjectiveRows<'b> {
+    fn chunk(&self, index: usize) -> ObjectiveRows<'_> {
         let first = index * CHUNK_ROWS;
         let classes = self.data.classes();
         let rows = CHUNK_ROWS.min(self.data.rows() - first);
         let cells = first * classes..(first + rows) * classes;
-        let (slopes, biases) = params.split_at(params.len() - classes);
+        let (slopes, biases) = self.narrow.split_at(self.narrow.len() - classes);
         ObjectiveRows {
             features: &self.features[cells.clone()],
             scores: if self.masked {
@@ -189,7 +160,7 @@ impl<'a> LinearRows<'a> {
     }
 
     /// The summed NLL for a diagonal D, with the gradient written to `slopes` and `biases`.
-    fn vector_pass(&self, params: &[f32], slopes: &mut [f64], biases: &mut [f64]) -> f64 {
+    fn vector_pass(&self, slopes: &mut [f64], biases: &mut [f64]) -> f64 {
         let classes = self.data.classes();
         let parts: Vec<(f64, Vec<f64>)> = (0..self.chunks())
             .into_par_iter()
@@ -197,7 +168,7 @@ impl<'a> LinearRows<'a> {
                 || vec![0.0; classes],
                 |row, index| {
                     let mut gradient = vec![0.0; 2 * classes];
-                    let chunk = self.chunk(index, params);
+                    let chunk = self.chunk(index);
                     let nll = vector_chunk(&chunk, row, &mut gradient);
                     (nll, gradient)
                 },
@@ -216,14 +187,14 @@ impl<'a> LinearRows<'a> {
     }
 
     /// The summed NLL for a full D, with the gradient written to `slopes` and `biases`.
-    fn matrix_pass(&mut self, params: &[f32], slopes: &mut [f64], biases: &mut [f64]) -> f64 {
+    fn matrix_pass(&mut self, slopes: &mut [f64], biases: &mut [f64]) -> f64 {
         let classes = self.data.classes();
         let mut residuals = std::mem::take(&mut self.residuals);
         let parts: Vec<(f64, Vec<f64>)> = residuals
             .par_chunks_mut(CHUNK_ROWS * classes)
             .enumerate()
             .map(|(index, residuals)| {
-                let chunk = self.chunk(index, params);
+                let chunk = self.chunk(index);
                 chunk.multiply(residuals);
                 let mut bias_gradient = vec![0.0; classes];
                 let nll = matrix_chunk(&chunk, residuals, &mut bias_gradient);
@@ -268,18 +239,9 @@ impl<'a> LinearRows<'a> {
                 }
             });
     }
-}
 
-impl LinearSums for LinearRows<'_> {
-    fn pass(&mut self, params: &[f32], gradient: &mut [f64]) -> Result<f64> {
-        let (slopes, biases) = gradient.split_at_mut(gradient.len() - self.data.classes());
-        Ok(match self.shape {
-            LinearShape::Vector => self.vector_pass(params, slopes, biases),
-            LinearShape::Matrix => self.matrix_pass(params, slopes, biases),
-        })
-    }
-
-    fn moments(&mut self, params: &[f32]) -> Result<Vec<f64>> {
+    /// The sums of [`moment_count`] at D and b.
+    fn moments(&self) -> Vec<f64> {
         let classes = self.data.classes();
         let count = moment_count(self.shape, classes);
         let rows = match self.shape {
@@ -291,7 +253,7 @@ impl LinearSums for LinearRows<'_> {
             .map_init(
                 || vec![0.0; rows * classes],
                 |logits, index| {
-                    let chunk = self.chunk(index, params);
+                    let chunk = self.chunk(index);
                     let mut moments = vec![0.0; count];
                     match self.shape {
                         LinearShape::Vector => vector_moments(&chunk, logits, &mut moments),
@@ -309,7 +271,7 @@ impl LinearSums for LinearRows<'_> {
         for chunk in chunks {
             add(&mut moments, &chunk);
         }
-        Ok(moments)
+        moments
     }
 }
 
@@ -432,12 +394,11 @@ mod tests {
             };
             for shape in [LinearShape::Vector, LinearShape::Matrix] {
                 let features: Vec<f32> = logits.iter().map(|v| v.max(-3.0)).collect();
-                let rows = LinearRows::new(&data, features.clone(), shape);
-                let mut objective = LinearObjective::new(&data, Box::new(rows), shape, ridge);
+                let mut objective = LinearObjective::new(&data, features.clone(), shape, ridge);
                 let n = objective.params();
                 let params: Vec<f64> = (0..n).map(|_| 0.3 * rng.normal()).collect();
                 objective.narrow(&params);
-                let moments = objective.rows.moments(&objective.narrow).unwrap();
+                let moments = objective.moments();
                 let exact = direct_moments(&features, &data, shape, &params);
                 assert_eq!(moments.len(), exact.len());
                 for (index, (moment, exact)) in moments.iter().zip(&exact).enumerate() {
@@ -445,7 +406,7 @@ mod tests {
                     assert!(close, "{shape:?} {classes} {index}: {moment} {exact}");
                 }
                 let mut gradient = vec![f64::NAN; n];
-                let value = objective.evaluate(&params, &mut gradient).unwrap();
+                let value = objective.evaluate(&params, &mut gradient);
                 let at = |params: &[f64]| direct(&features, &data, shape, ridge, params);
                 assert!((value - at(&params)).abs() < 1e-5, "{shape:?} {classes}");
                 for _ in 0..40 {

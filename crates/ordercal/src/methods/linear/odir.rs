@@ -20,14 +20,24 @@ pub(crate) const MU: f64 = 0.1;
 pub(crate) const LAMBDAS: [f64; 10] = [1e-1, 1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8];
 pub(crate) const MUS: [f64; 3] = [1e-3, 1e-1, 1e1];
 
-/// The default optimiser.
-pub(crate) fn optimizer() -> Lbfgs {
-    Lbfgs::default().with_max_iterations(200)
-}
-
-/// Implements `Describe`, the setters and the grid of an ODIR method.
+/// Implements what ODIR methods share. `$input` may depend on the hyperparameters,
+/// `$settings`. A further hyperparameter follows with its default.
 macro_rules! odir_method {
-    ($method:ident, $brief:literal, $python:literal) => {
+    (
+        $method:ident, $brief:literal, $python:literal, |$settings:ident| $input:expr
+        $(, $field:ident: $default:expr)?
+    ) => {
+        impl Default for $method {
+            fn default() -> Self {
+                Self {
+                    lambda: odir::LAMBDA,
+                    mu: odir::MU,
+                    $($field: $default,)?
+                    optimizer: Lbfgs::default().with_max_iterations(200),
+                }
+            }
+        }
+
         impl Describe for $method {
             const BRIEF: &'static str = $brief;
             const PYTHON_CLASS: &'static str = $python;
@@ -44,28 +54,20 @@ macro_rules! odir_method {
             }
         }
 
+        impl Calibrator for $method {
+            fn validate(&self) -> Result<()> {
+                check_non_negative("lambda", self.lambda)?;
+                check_non_negative("mu", self.mu)?;
+                self.optimizer.validate()
+            }
+
+            fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
+                let ($settings, weights) = (self, (self.lambda, self.mu));
+                odir::fit_odir(data, $input, weights, &$settings.optimizer, watch)
+            }
+        }
+
         impl $method {
-            /// Sets λ, the weight of the penalty on the off-diagonal weights.
-            #[must_use]
-            pub fn with_lambda(mut self, lambda: f64) -> Self {
-                self.lambda = lambda;
-                self
-            }
-
-            /// Sets μ, the weight of the penalty on the biases.
-            #[must_use]
-            pub fn with_mu(mut self, mu: f64) -> Self {
-                self.mu = mu;
-                self
-            }
-
-            /// Sets the optimiser.
-            #[must_use]
-            pub fn with_optimizer(mut self, optimizer: Lbfgs) -> Self {
-                self.optimizer = optimizer;
-                self
-            }
-
             /// Candidates for [`select::choose`](crate::select::choose): this method with λ from 0.1 to 1e8 in factors of
             /// 10, and μ of 0.001, 0.1 and 10. The best λ increases with the number of classes.
             pub fn grid(&self) -> Vec<Self> {

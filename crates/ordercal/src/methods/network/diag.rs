@@ -1,5 +1,6 @@
 //! `diag`: one increasing function f̄ for all classes (Theorem 3 of the paper), tabulated on a grid.
 
+use derive_setters::Setters;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +11,6 @@ use crate::error::{Error, Result};
 use crate::math::grid::Grid;
 use crate::math::softmax;
 use crate::methods::networks::layers;
-use crate::methods::rows::{FitRows, Rows};
 use crate::methods::temperature::fit_beta;
 use crate::methods::{Calibrator, Describe, FitReport, Fitted, check_non_negative};
 use crate::models::{DiagModel, check_hidden};
@@ -20,8 +20,7 @@ use crate::optim::lbfgs::Step;
 use crate::rank::Sorter;
 use crate::rng::Rng;
 use crate::watch::{Unwatched, Watch, report_progress};
-pub(crate) use objective::GridLikelihood;
-use objective::{DiagObjective, SlopeNetwork};
+use objective::{DiagObjective, GridLikelihood, SlopeNetwork};
 
 /// The diagonal order-preserving family: f(x) = (f̄(x₁), …, f̄(x_K)) with one increasing f̄.
 ///
@@ -35,25 +34,13 @@ use objective::{DiagObjective, SlopeNetwork};
 ///
 /// A. Rahimi, A. Shaban, C.-A. Cheng, R. Hartley, B. Boots: *Intra Order-preserving Functions for Calibration of
 /// Multi-Class Neural Networks*, NeurIPS 2020.
-///
-/// ```
-/// use ndarray::array;
-/// use ordercal::{Dataset, Diag, InputKind, Method, ScoreKind, Scores};
-///
-/// let logits = array![[9.0_f32, 0.0, -1.0], [8.0, 0.0, 1.0], [9.0, 0.0, 2.0], [7.0, 0.0, 0.5]];
-/// let data = Dataset::new(Scores::new(ScoreKind::Logits, logits.view())?, &[0, 0, 1, 0])?;
-/// let fitted = Method::from(Diag::default().with_hidden(&[5])).fit(&data)?;
-/// assert!(fitted.report.nll_after < fitted.report.nll_before);
-/// assert!(fitted.model.function(2.0) > fitted.model.function(1.0));
-/// let like_the_paper = Diag::default().with_input(InputKind::Raw).with_smoothness(0.0).with_lambda(1e-3).with_seed(1);
-/// assert_eq!((like_the_paper.input, like_the_paper.smoothness), (InputKind::Raw, 0.0));
-/// # Ok::<(), ordercal::Error>(())
-/// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Setters)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
+#[setters(prefix = "with_")]
 pub struct Diag {
     /// The number of units of each hidden layer.
+    #[setters(into)]
     pub hidden: Vec<usize>,
     /// λ ≥ 0, the weight of the penalty λ/2 ‖θ‖² on all weights and biases.
     pub lambda: f64,
@@ -83,43 +70,6 @@ impl Default for Diag {
     }
 }
 
-impl Diag {
-    /// Sets the number of units of each hidden layer.
-    #[must_use]
-    pub fn with_hidden(mut self, hidden: &[usize]) -> Self {
-        self.hidden = hidden.to_vec();
-        self
-    }
-
-    /// Sets the weight of the penalty on changes of f̄′.
-    #[must_use]
-    pub fn with_smoothness(mut self, smoothness: f64) -> Self {
-        self.smoothness = smoothness;
-        self
-    }
-
-    /// Sets the weight of the L2 penalty.
-    #[must_use]
-    pub fn with_lambda(mut self, lambda: f64) -> Self {
-        self.lambda = lambda;
-        self
-    }
-
-    /// Sets the shift that is subtracted from a row before f̄ is applied.
-    #[must_use]
-    pub fn with_input(mut self, input: InputKind) -> Self {
-        self.input = input;
-        self
-    }
-
-    /// Sets the seed.
-    #[must_use]
-    pub fn with_seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-}
-
 /// The weights of the penalty on changes of f̄′ that a search tries.
 const SMOOTHNESS: [f64; 3] = [0.1, 1.0, 10.0];
 
@@ -128,16 +78,10 @@ impl Describe for Diag {
     const PYTHON_CLASS: &'static str = "Diagonal";
     const READS_LOGARITHMS: bool = true;
 
-    fn by_sums(&self) -> Option<&dyn FitRows> {
-        Some(self)
-    }
-
     fn space(&self, classes: usize) -> Vec<Self> {
         let settings = layers(classes).flat_map(|hidden| SMOOTHNESS.map(|s| (hidden.clone(), s)));
         let candidate = |(hidden, smoothness): (Vec<usize>, f64)| {
-            self.clone()
-                .with_hidden(&hidden)
-                .with_smoothness(smoothness)
+            self.clone().with_hidden(hidden).with_smoothness(smoothness)
         };
         settings.map(candidate).collect()
     }
@@ -162,17 +106,11 @@ impl Calibrator for Diag {
     }
 
     fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
-        self.fit_rows(data, watch)
-    }
-}
-
-impl FitRows for Diag {
-    fn fit_rows(&self, data: &dyn Rows, watch: &dyn Watch) -> Result<Fitted> {
         self.validate()?;
         let (beta, start) = fit_beta(data, &Unwatched)?;
         // Rounded, because the last digits depend on the order of the rows.
         let beta = f64::from(beta as f32);
-        let ((low, high), mut objective) = self.objective(data, beta)?;
+        let ((low, high), mut objective) = self.objective(data, beta);
         let mut params: Vec<f64> = objective.slope.initial(&mut Rng::new(self.seed));
         let max_iterations = self.optimizer.max_iterations;
         let outcome = self.optimizer.minimize(
@@ -184,16 +122,12 @@ impl FitRows for Diag {
             },
         )?;
         let mut gradient = vec![0.0; params.len()];
-        let loss = objective.evaluate(&params, &mut gradient)?;
+        let loss = objective.evaluate(&params, &mut gradient);
         let report = FitReport {
             iterations: outcome.iterations,
             evaluations: outcome.evaluations + 1,
             loss,
-            nll_before: start.nll_before,
-            nll_after: objective.nll,
-            stop: outcome.stop,
-            notes: Vec::new(),
-            price_of_order: None,
+            ..FitReport::new(start.nll_before, objective.nll, outcome.stop)
         };
         let model = DiagModel::new(
             data.classes(),
@@ -210,35 +144,27 @@ impl FitRows for Diag {
 
 impl Diag {
     /// The range of the grid, and the objective on it.
-    fn objective<'a>(
-        &self,
-        data: &'a dyn Rows,
-        beta: f64,
-    ) -> Result<((f64, f64), DiagObjective<'a>)> {
-        let range = data.range(self.input, beta)?;
+    fn objective<'a>(&self, data: &'a Dataset<'a>, beta: f64) -> ((f64, f64), DiagObjective<'a>) {
+        let range = range(data, self.input, beta);
         let grid = Grid::new(range.0, range.1, self.intervals);
         let objective = DiagObjective {
             slope: SlopeNetwork::new(&self.hidden, grid, beta),
-            likelihood: data.on_grid(self.input, range, self.intervals),
+            likelihood: GridLikelihood::new(data, self.input, grid),
             nll: f64::NAN,
             lambda: self.lambda,
             smoothness: self.smoothness / data.total_weight(),
         };
-        Ok((range, objective))
+        (range, objective)
     }
 }
 
 /// A closure that evaluates the objective and its gradient once, for [`crate::kernels`].
 pub(crate) fn evaluation<'a>(data: &'a Dataset<'a>) -> impl FnMut() -> f64 + 'a {
     let diag = Diag::default();
-    let objective = diag.objective(data, 1.0);
-    let (_, mut objective) = objective.expect("rows in memory answer");
+    let (_, mut objective) = diag.objective(data, 1.0);
     let params = objective.slope.initial(&mut Rng::new(diag.seed));
     let mut gradient = vec![0.0; params.len()];
-    move || {
-        let value = objective.evaluate(&params, &mut gradient);
-        value.expect("rows in memory answer")
-    }
+    move || objective.evaluate(&params, &mut gradient)
 }
 
 /// The index of an interval must fit in 16 bits.
@@ -269,40 +195,17 @@ fn shifts(data: &Dataset<'_>, kind: InputKind) -> Vec<f64> {
 const RELATIVE_NOISE: f64 = 1e-7;
 
 /// The fraction of the rows that may extend beyond the grid at either end.
-pub(crate) const OUTLIERS: f64 = 1e-3;
+const OUTLIERS: f64 = 1e-3;
 /// Classes whose tempered probability is less than e⁻³⁰ times the largest of the row are neglected.
 const NEGLIGIBLE_LOG_RATIO: f64 = 30.0;
 
-/// The range of the grid: quantiles, over the rows, of the range of the relevant scores. Quantiles are robust against
-/// outliers, which would make the grid too coarse for the other rows.
-pub(crate) fn range(data: &Dataset<'_>, input: InputKind, beta: f64) -> (f64, f64) {
-    let (mut lows, mut highs) = row_ranges(data, input, beta);
-    let left_out = OUTLIERS * data.total_weight();
-    not_empty(
-        weighted_quantile(&mut lows, left_out),
-        -weighted_quantile(&mut highs, left_out),
-    )
-}
-
-/// A range of positive width: if all scores are equal, any range serves.
-pub(crate) fn not_empty(low: f64, high: f64) -> (f64, f64) {
-    if high > low {
-        (low, high)
-    } else {
-        (low - 1.0, low + 1.0)
-    }
-}
-
-/// Values with their weights.
-type Weighted = Vec<(f64, f64)>;
-
-/// The smallest relevant score of each row that counts, and the largest one with its sign changed. The relevant scores of a
-/// row are the largest one, the label's, and those that contribute to the softmax.
-pub(crate) fn row_ranges(data: &Dataset<'_>, input: InputKind, beta: f64) -> (Weighted, Weighted) {
+/// The range of the grid: quantiles, over the rows, of the range of the relevant scores, which are the largest one of the row,
+/// the label's, and those that contribute to the softmax. Quantiles are robust against outliers, which would make the grid too
+/// coarse for the other rows.
+fn range(data: &Dataset<'_>, input: InputKind, beta: f64) -> (f64, f64) {
     let shifts = shifts(data, input);
     let depth = NEGLIGIBLE_LOG_RATIO / beta;
-    let mut lows = Vec::with_capacity(data.rows());
-    let mut highs = Vec::with_capacity(data.rows());
+    let (mut lows, mut highs) = (Vec::new(), Vec::new());
     for (row, shift) in shifts.iter().enumerate() {
         let weight = data.weight(row);
         if weight == 0.0 {
@@ -319,7 +222,15 @@ pub(crate) fn row_ranges(data: &Dataset<'_>, input: InputKind, beta: f64) -> (We
         lows.push((relevant.fold(top, f64::min).min(label), weight));
         highs.push((-top, weight));
     }
-    (lows, highs)
+    let left_out = OUTLIERS * data.total_weight();
+    let low = weighted_quantile(&mut lows, left_out);
+    let high = -weighted_quantile(&mut highs, left_out);
+    if high > low {
+        (low, high)
+    } else {
+        // All scores are equal: any range serves.
+        (low - 1.0, low + 1.0)
+    }
 }
 
 /// The smallest of the (value, weight) pairs at which the cumulative weight exceeds `weight`.

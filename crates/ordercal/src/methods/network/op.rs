@@ -8,13 +8,6 @@ use crate::models::Wiring;
 use crate::nn::input::InputKind;
 
 /// The [family](crate::methods::Family) of [`Op`].
-///
-/// ```
-/// use ordercal::Op;
-/// use ordercal::methods::{Network, OrderPreserving};
-///
-/// assert_eq!(Network::<OrderPreserving>::default(), Op::default());
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct OrderPreserving;
 
@@ -26,18 +19,6 @@ pub struct OrderPreserving;
 ///
 /// A. Rahimi, A. Shaban, C.-A. Cheng, R. Hartley, B. Boots: *Intra Order-preserving Functions for Calibration of
 /// Multi-Class Neural Networks*, NeurIPS 2020 (Theorem 1).
-///
-/// ```
-/// use ndarray::array;
-/// use ordercal::{Dataset, Method, Op, ScoreKind, Scores};
-///
-/// let logits = array![[9.0_f32, 0.0, -1.0], [8.0, 0.0, 1.0], [9.0, 0.0, 2.0], [7.0, 0.0, 0.5]];
-/// let data = Dataset::new(Scores::new(ScoreKind::Logits, logits.view())?, &[0, 0, 1, 0])?;
-/// let model = Method::from(Op::default().with_hidden(&[5])).fit(&data)?.model;
-/// let probs: Vec<f64> = model.apply_row(&[1.0, 3.0, 2.0], ScoreKind::Probs)?;
-/// assert!(probs[1] > probs[2] && probs[2] > probs[0]);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 pub type Op = Network<OrderPreserving>;
 
 impl Family for OrderPreserving {

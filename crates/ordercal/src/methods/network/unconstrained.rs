@@ -8,30 +8,12 @@ use crate::models::Wiring;
 use crate::nn::input::InputKind;
 
 /// The [family](crate::methods::Family) of [`Unconstrained`].
-///
-/// ```
-/// use ordercal::Unconstrained;
-/// use ordercal::methods::{Network, NoConstraint};
-///
-/// assert_eq!(Network::<NoConstraint>::default(), Unconstrained::default());
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NoConstraint;
 
 /// A multi-layer perceptron from K logits to K logits. Predictions may change.
 ///
 /// It is the paper's control experiment, which shows the effect of the order constraint.
-///
-/// ```
-/// use ndarray::array;
-/// use ordercal::{Dataset, Method, ScoreKind, Scores, Unconstrained};
-///
-/// let logits = array![[9.0_f32, 0.0], [8.0, 0.0], [9.0, 0.0], [7.0, 0.0]];
-/// let data = Dataset::new(Scores::new(ScoreKind::Logits, logits.view())?, &[0, 0, 1, 0])?;
-/// let fitted = Method::from(Unconstrained::default().with_hidden(&[5])).fit(&data)?;
-/// assert!(!fitted.model.order_preserving());
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 pub type Unconstrained = Network<NoConstraint>;
 
 impl Family for NoConstraint {

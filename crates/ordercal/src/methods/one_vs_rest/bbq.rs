@@ -1,15 +1,16 @@
 //! Bayesian binning into quantiles, one class against the rest (Naeini et al., 2015).
 
+use derive_setters::Setters;
 use serde::{Deserialize, Serialize};
 
+use super::histogram::{cumulative, quantile_ends};
 use crate::data::Dataset;
 use crate::error::Result;
 use crate::math::gamma::ln_gamma;
-use crate::methods::binary::{check_smoothing, fit_maps, fitted, uniform_weight};
-use crate::methods::likelihood::plain_nll;
+use crate::methods::binary::fit_curves;
 use crate::methods::points::{Point, midpoint, points};
 use crate::methods::{Calibrator, Describe, Fitted, check_positive};
-use crate::models::{Curve, CurveKind, CurvesModel};
+use crate::models::{Curve, CurveKind};
 use crate::watch::Watch;
 
 /// Bayesian binning into quantiles: for each class, an average of equal-mass histograms with different numbers of bins,
@@ -22,22 +23,10 @@ use crate::watch::Watch;
 ///
 /// M. P. Naeini, G. F. Cooper, M. Hauskrecht: *Obtaining Well Calibrated Probabilities Using Bayesian
 /// Binning*, AAAI 2015.
-///
-/// ```
-/// use ndarray::array;
-/// use ordercal::{Bbq, Dataset, Method, ScoreKind, Scores};
-///
-/// let probs = array![[0.99_f64, 0.01], [0.98, 0.02], [0.02, 0.98], [0.01, 0.99]];
-/// let data = Dataset::new(Scores::new(ScoreKind::Probs, probs.view())?, &[0, 1, 0, 1])?;
-/// let fitted = Method::from(Bbq::default()).fit(&data)?;
-/// assert!(fitted.report.nll_after < fitted.report.nll_before);
-/// let method = Bbq::default().with_prior(2.0).with_smoothing(0.5);
-/// assert_eq!((method.prior, method.smoothing), (2.0, 0.5));
-/// # Ok::<(), ordercal::Error>(())
-/// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Setters)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
+#[setters(prefix = "with_")]
 pub struct Bbq {
     /// The weight of the prior of a histogram, in cases; it is divided evenly among the bins. Positive.
     pub prior: f64,
@@ -54,22 +43,6 @@ impl Default for Bbq {
     }
 }
 
-impl Bbq {
-    /// Sets the weight of the prior of a histogram, in cases.
-    #[must_use]
-    pub fn with_prior(mut self, prior: f64) -> Self {
-        self.prior = prior;
-        self
-    }
-
-    /// Sets the smoothing.
-    #[must_use]
-    pub fn with_smoothing(mut self, smoothing: f64) -> Self {
-        self.smoothing = smoothing;
-        self
-    }
-}
-
 impl Describe for Bbq {
     const BRIEF: &'static str = "an average of binnings per class";
     const PYTHON_CLASS: &'static str = "BBQ";
@@ -78,17 +51,13 @@ impl Describe for Bbq {
 impl Calibrator for Bbq {
     fn validate(&self) -> Result<()> {
         check_positive("prior", self.prior)?;
-        check_smoothing(self.smoothing)
+        check_positive("smoothing", self.smoothing)
     }
 
     fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
-        let before = plain_nll(data);
-        let curves = fit_maps(data, before, watch, |cases| {
+        fit_curves(data, self.smoothing, CurveKind::Steps, watch, |cases| {
             average(&points(cases), self.prior)
-        })?;
-        let weight = uniform_weight(self.smoothing, data);
-        let model = CurvesModel::new(data.classes(), weight, CurveKind::Steps, curves);
-        Ok(fitted(model, data, before))
+        })
     }
 }
 
@@ -117,14 +86,10 @@ fn average(points: &[Point], prior: f64) -> Curve {
             y: vec![0.5],
         };
     }
-    let mut sums = Sums {
-        weight: vec![0.0],
-        positives: vec![0.0],
+    let sums = Sums {
+        weight: cumulative(points, |point| point.weight),
+        positives: cumulative(points, |point| point.positives),
     };
-    for (index, point) in points.iter().enumerate() {
-        sums.weight.push(sums.weight[index] + point.weight);
-        sums.positives.push(sums.positives[index] + point.positives);
-    }
     let root = sums.weight[points.len()].cbrt();
     let fewest = ((root / RANGE) as usize).max(1);
     let most = ((root * RANGE) as usize).clamp(fewest, 100_000);
@@ -173,28 +138,6 @@ fn average(points: &[Point], prior: f64) -> Curve {
     }
 }
 
-/// The ends of bins of equal mass, as [`histogram::quantile_ends`](super::histogram::quantile_ends) finds them, from the
-/// cumulative weights: there are far fewer bins than points.
-fn quantile_ends(cumulative: &[f64], bins: usize) -> Vec<usize> {
-    let points = cumulative.len() - 1;
-    let (total, bins) = (cumulative[points], bins as f64);
-    let mut ends = Vec::new();
-    let mut bin = 1.0;
-    let mut first = 0;
-    loop {
-        let later = &cumulative[first + 1..];
-        let end = first + 1 + later.partition_point(|&sum| sum * bins < total * bin);
-        if end >= points {
-            ends.push(points);
-            return ends;
-        }
-        ends.push(end);
-        // A point of large weight may fill several bins.
-        bin = (cumulative[end] * bins / total).floor() + 1.0;
-        first = end;
-    }
-}
-
 fn candidate(points: &[Point], sums: &Sums, ends: &[usize], prior: f64) -> Candidate {
     let bin_prior = prior / ends.len() as f64;
     let own = ln_gamma(bin_prior);
@@ -228,7 +171,6 @@ fn candidate(points: &[Point], sums: &Sums, ends: &[usize], prior: f64) -> Candi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::methods::one_vs_rest::histogram;
 
     fn points() -> Vec<Point> {
         let mut rng = crate::rng::Rng::new(96);
@@ -251,7 +193,7 @@ mod tests {
         let root = (points.len() as f64).cbrt();
         let (mut sum, mut total) = (0.0, 0.0);
         for bins in ((root / 10.0) as usize).max(1)..=(root * 10.0) as usize {
-            let ends = histogram::quantile_ends(points, bins);
+            let ends = quantile_ends(&cumulative(points, |point| point.weight), bins);
             let bin_prior = 2.0 / ends.len() as f64;
             let (mut likelihood, mut value) = (1.0, 0.0);
             let mut first = 0;
@@ -297,32 +239,6 @@ mod tests {
             let exact = direct(&points, at);
             // The histograms outside the window have little weight.
             assert!((ours - exact).abs() < 5e-3, "{at}: {ours} {exact}");
-        }
-    }
-
-    #[test]
-    fn ends_are_those_of_counting_points() {
-        let mut rng = crate::rng::Rng::new(97);
-        for count in [1, 2, 5, 60, 300] {
-            let points: Vec<Point> = (0..count)
-                .map(|index| Point {
-                    x: index as f64,
-                    weight: if rng.below(9) == 0 {
-                        30.0
-                    } else {
-                        rng.uniform()
-                    },
-                    positives: 0.0,
-                })
-                .collect();
-            let mut cumulative = vec![0.0];
-            for point in &points {
-                cumulative.push(cumulative[cumulative.len() - 1] + point.weight);
-            }
-            for bins in 1..100 {
-                let exact = histogram::quantile_ends(&points, bins);
-                assert_eq!(quantile_ends(&cumulative, bins), exact, "{count} {bins}");
-            }
         }
     }
 

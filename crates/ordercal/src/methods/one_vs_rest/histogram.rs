@@ -1,14 +1,14 @@
 //! Histogram binning, one class against the rest (Zadrozny and Elkan, 2001).
 
+use derive_setters::Setters;
 use serde::{Deserialize, Serialize};
 
 use crate::data::Dataset;
 use crate::error::{Error, Result};
-use crate::methods::binary::{check_smoothing, fit_maps, fitted, uniform_weight};
-use crate::methods::likelihood::plain_nll;
+use crate::methods::binary::fit_curves;
 use crate::methods::points::{Point, midpoint, points};
-use crate::methods::{Calibrator, Describe, Fitted};
-use crate::models::{Curve, CurveKind, CurvesModel};
+use crate::methods::{Calibrator, Describe, Fitted, check_positive};
+use crate::models::{Curve, CurveKind};
 use crate::watch::Watch;
 
 /// Histogram binning: the probability of a class is replaced by the fraction of positive cases in its bin; then rows are
@@ -20,21 +20,10 @@ use crate::watch::Watch;
 ///
 /// B. Zadrozny, C. Elkan: *Obtaining calibrated probability estimates from decision trees and naive Bayesian
 /// classifiers*, ICML 2001.
-///
-/// ```
-/// use ndarray::array;
-/// use ordercal::{Dataset, Histogram, Method, Model, ScoreKind, Scores};
-///
-/// let probs = array![[0.9_f64, 0.1], [0.8, 0.2], [0.3, 0.7], [0.2, 0.8]];
-/// let data = Dataset::new(Scores::new(ScoreKind::Probs, probs.view())?, &[0, 1, 0, 1])?;
-/// let fitted = Method::from(Histogram::default().with_bins(2)).fit(&data)?;
-/// let Model::Curves(model) = fitted.model else { unreachable!() };
-/// assert_eq!(model.curve(0, 0.15), 0.5);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Setters)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
+#[setters(prefix = "with_")]
 pub struct Histogram {
     /// The number of bins of each histogram, 1 to 100000.
     pub bins: usize,
@@ -45,14 +34,6 @@ pub struct Histogram {
 }
 
 /// The placement of the bins of a histogram.
-///
-/// ```
-/// use ordercal::Histogram;
-/// use ordercal::methods::BinLayout;
-///
-/// let method = Histogram::default().with_layout(BinLayout::EqualWidth);
-/// assert_eq!(method.layout, BinLayout::EqualWidth);
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum BinLayout {
@@ -76,29 +57,6 @@ impl Default for Histogram {
 /// A limit far above any useful number.
 const MAX_BINS: usize = 100_000;
 
-impl Histogram {
-    /// Sets the number of bins.
-    #[must_use]
-    pub fn with_bins(mut self, bins: usize) -> Self {
-        self.bins = bins;
-        self
-    }
-
-    /// Sets the placement of the bins.
-    #[must_use]
-    pub fn with_layout(mut self, layout: BinLayout) -> Self {
-        self.layout = layout;
-        self
-    }
-
-    /// Sets the smoothing.
-    #[must_use]
-    pub fn with_smoothing(mut self, smoothing: f64) -> Self {
-        self.smoothing = smoothing;
-        self
-    }
-}
-
 impl Describe for Histogram {
     const BRIEF: &'static str = "bins per class";
     const PYTHON_CLASS: &'static str = "Histogram";
@@ -109,52 +67,60 @@ impl Calibrator for Histogram {
         if !(1..=MAX_BINS).contains(&self.bins) {
             return Err(Error::invalid("bins", self.bins, "1 to 100000"));
         }
-        check_smoothing(self.smoothing)
+        check_positive("smoothing", self.smoothing)
     }
 
     fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
-        let before = plain_nll(data);
-        let curves = fit_maps(data, before, watch, |cases| {
+        fit_curves(data, self.smoothing, CurveKind::Steps, watch, |cases| {
             let points = points(cases);
             match self.layout {
                 BinLayout::EqualMass => equal_mass(&points, self.bins),
                 BinLayout::EqualWidth => equal_width(&points, self.bins),
             }
-        })?;
-        let weight = uniform_weight(self.smoothing, data);
-        let model = CurvesModel::new(data.classes(), weight, CurveKind::Steps, curves);
-        Ok(fitted(model, data, before))
+        })
     }
 }
 
-/// The ends of at most `bins` equal-mass bins, as numbers of points.
+/// Sums over the first points: none, one, and so on.
+pub(super) fn cumulative(points: &[Point], value: impl Fn(&Point) -> f64) -> Vec<f64> {
+    let mut sums = vec![0.0];
+    for (index, point) in points.iter().enumerate() {
+        sums.push(sums[index] + value(point));
+    }
+    sums
+}
+
+/// The ends of at most `bins` equal-mass bins, as numbers of points, from the cumulative weights of at least one point.
 ///
 /// Bin j ends with the point at which the cumulative weight first reaches j/`bins` of the total. Points are not split, so
 /// there may be fewer bins.
-pub(super) fn quantile_ends(points: &[Point], bins: usize) -> Vec<usize> {
-    let total: f64 = points.iter().map(|p| p.weight).sum();
-    let mut ends = Vec::with_capacity(bins.min(points.len()));
-    let mut sum = 0.0;
-    let mut bin = 1;
-    for (index, point) in points.iter().enumerate() {
-        sum += point.weight;
-        let reached = sum * bins as f64 >= total * bin as f64;
-        if reached && index + 1 < points.len() {
-            ends.push(index + 1);
-            // A point of large weight may fill several bins.
-            bin = (sum * bins as f64 / total) as usize + 1;
+pub(super) fn quantile_ends(cumulative: &[f64], bins: usize) -> Vec<usize> {
+    let points = cumulative.len() - 1;
+    let (total, bins) = (cumulative[points], bins as f64);
+    let mut ends = Vec::new();
+    let mut bin = 1.0;
+    let mut first = 0;
+    loop {
+        let later = &cumulative[first + 1..];
+        let end = first + 1 + later.partition_point(|&sum| sum * bins < total * bin);
+        if end >= points {
+            ends.push(points);
+            return ends;
         }
+        ends.push(end);
+        // A point of large weight may fill several bins.
+        bin = (cumulative[end] * bins / total).floor() + 1.0;
+        first = end;
     }
-    if !points.is_empty() {
-        ends.push(points.len());
-    }
-    ends
 }
 
 fn equal_mass(points: &[Point], bins: usize) -> Curve {
+    if points.is_empty() {
+        return equal_width(points, bins);
+    }
     let mut curve = Curve::default();
     let mut first = 0;
-    for end in quantile_ends(points, bins) {
+    for end in quantile_ends(&cumulative(points, |point| point.weight), bins) {
         let edge = if first == 0 {
             0.0
         } else {
@@ -166,9 +132,6 @@ fn equal_mass(points: &[Point], bins: usize) -> Curve {
         curve.x.push(edge);
         curve.y.push((positives / weight).min(1.0));
         first = end;
-    }
-    if curve.x.is_empty() {
-        return equal_width(points, bins);
     }
     curve
 }
@@ -207,6 +170,50 @@ mod tests {
         values.iter().map(point).collect()
     }
 
+    /// The ends, by looking at every point.
+    fn ends(points: &[Point], bins: usize) -> Vec<usize> {
+        let total: f64 = points.iter().map(|p| p.weight).sum();
+        let mut ends = Vec::with_capacity(bins.min(points.len()));
+        let mut sum = 0.0;
+        let mut bin = 1;
+        for (index, point) in points.iter().enumerate() {
+            sum += point.weight;
+            let reached = sum * bins as f64 >= total * bin as f64;
+            if reached && index + 1 < points.len() {
+                ends.push(index + 1);
+                // A point of large weight may fill several bins.
+                bin = (sum * bins as f64 / total) as usize + 1;
+            }
+        }
+        if !points.is_empty() {
+            ends.push(points.len());
+        }
+        ends
+    }
+
+    #[test]
+    fn ends_are_those_of_counting_points() {
+        let mut rng = crate::rng::Rng::new(97);
+        for count in [1, 2, 5, 60, 300] {
+            let points: Vec<Point> = (0..count)
+                .map(|index| Point {
+                    x: index as f64,
+                    weight: if rng.below(9) == 0 {
+                        30.0
+                    } else {
+                        rng.uniform()
+                    },
+                    positives: 0.0,
+                })
+                .collect();
+            let cumulative = cumulative(&points, |point| point.weight);
+            for bins in 1..100 {
+                let exact = ends(&points, bins);
+                assert_eq!(quantile_ends(&cumulative, bins), exact, "{count} {bins}");
+            }
+        }
+    }
+
     #[test]
     fn equal_mass_bins_have_equal_weights() {
         let points = points(&[
@@ -215,18 +222,18 @@ mod tests {
             (0.3, 1.0, 0.0),
             (0.6, 1.0, 1.0),
         ]);
-        assert_eq!(quantile_ends(&points, 2), [2, 4]);
+        assert_eq!(ends(&points, 2), [2, 4]);
         let curve = equal_mass(&points, 2);
         assert_eq!(curve.x, [0.0, 0.25]);
         assert_eq!(curve.y, [0.5, 0.5]);
-        assert_eq!(quantile_ends(&points, 3), [2, 3, 4]);
-        assert_eq!(quantile_ends(&points, 100), [1, 2, 3, 4]);
+        assert_eq!(ends(&points, 3), [2, 3, 4]);
+        assert_eq!(ends(&points, 100), [1, 2, 3, 4]);
     }
 
     #[test]
     fn a_heavy_point_fills_several_bins() {
         let points = points(&[(0.1, 8.0, 2.0), (0.2, 1.0, 1.0), (0.3, 1.0, 0.0)]);
-        assert_eq!(quantile_ends(&points, 5), [1, 3]);
+        assert_eq!(ends(&points, 5), [1, 3]);
         assert_eq!(equal_mass(&points, 5).y, [0.25, 0.5]);
     }
 

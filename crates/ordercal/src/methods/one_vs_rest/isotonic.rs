@@ -1,14 +1,14 @@
 //! Isotonic regression, one class against the rest (Zadrozny and Elkan, 2002).
 
+use derive_setters::Setters;
 use serde::{Deserialize, Serialize};
 
 use crate::data::Dataset;
 use crate::error::Result;
-use crate::methods::binary::{check_smoothing, fit_maps, fitted, uniform_weight};
-use crate::methods::likelihood::plain_nll;
+use crate::methods::binary::fit_curves;
 use crate::methods::points::{Point, points};
-use crate::methods::{Calibrator, Describe, Fitted};
-use crate::models::{Curve, CurveKind, CurvesModel};
+use crate::methods::{Calibrator, Describe, Fitted, check_positive};
+use crate::models::{Curve, CurveKind};
 use crate::watch::Watch;
 
 /// Isotonic regression: for each class, the increasing function of its probability that minimises the squared error to the
@@ -21,25 +21,10 @@ use crate::watch::Watch;
 ///
 /// B. Zadrozny, C. Elkan: *Transforming Classifier Scores into Accurate Multiclass Probability Estimates*,
 /// KDD 2002.
-///
-/// ```
-/// use ndarray::array;
-/// use ordercal::methods::BlockLines;
-/// use ordercal::{Dataset, Isotonic, Method, Model, ScoreKind, Scores};
-///
-/// let probs = array![[0.9_f64, 0.1], [0.7, 0.3], [0.5, 0.5], [0.2, 0.8]];
-/// let data = Dataset::new(Scores::new(ScoreKind::Probs, probs.view())?, &[0, 1, 0, 1])?;
-/// let fitted = Method::from(Isotonic::default()).fit(&data)?;
-/// let Model::Curves(model) = fitted.model else { unreachable!() };
-/// // The second and third row violate the order and are pooled: both get their mean.
-/// assert_eq!(model.curve(0, 0.4), 0.5);
-/// let method = Isotonic::default().with_lines(BlockLines::Centres).with_smoothing(0.5);
-/// assert_eq!((method.lines, method.smoothing), (BlockLines::Centres, 0.5));
-/// # Ok::<(), ordercal::Error>(())
-/// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Setters)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
+#[setters(prefix = "with_")]
 pub struct Isotonic {
     /// The end points of the lines between blocks.
     pub lines: BlockLines,
@@ -48,14 +33,6 @@ pub struct Isotonic {
 }
 
 /// The end points of the lines between the blocks of an isotonic regression.
-///
-/// ```
-/// use ordercal::Isotonic;
-/// use ordercal::methods::BlockLines;
-///
-/// let method = Isotonic::default().with_lines(BlockLines::Centres);
-/// assert_eq!(method.lines, BlockLines::Centres);
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum BlockLines {
@@ -75,22 +52,6 @@ impl Default for Isotonic {
     }
 }
 
-impl Isotonic {
-    /// Sets the end points of the lines between blocks.
-    #[must_use]
-    pub fn with_lines(mut self, lines: BlockLines) -> Self {
-        self.lines = lines;
-        self
-    }
-
-    /// Sets the smoothing.
-    #[must_use]
-    pub fn with_smoothing(mut self, smoothing: f64) -> Self {
-        self.smoothing = smoothing;
-        self
-    }
-}
-
 impl Describe for Isotonic {
     const BRIEF: &'static str = "an increasing curve per class";
     const PYTHON_CLASS: &'static str = "Isotonic";
@@ -98,17 +59,13 @@ impl Describe for Isotonic {
 
 impl Calibrator for Isotonic {
     fn validate(&self) -> Result<()> {
-        check_smoothing(self.smoothing)
+        check_positive("smoothing", self.smoothing)
     }
 
     fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
-        let before = plain_nll(data);
-        let curves = fit_maps(data, before, watch, |cases| {
+        fit_curves(data, self.smoothing, CurveKind::Lines, watch, |cases| {
             pool_adjacent_violators(&points(cases), self.lines)
-        })?;
-        let weight = uniform_weight(self.smoothing, data);
-        let model = CurvesModel::new(data.classes(), weight, CurveKind::Lines, curves);
-        Ok(fitted(model, data, before))
+        })
     }
 }
 

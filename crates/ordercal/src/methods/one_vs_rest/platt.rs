@@ -1,13 +1,15 @@
 //! Platt scaling, one class against the rest.
 
+use derive_setters::Setters;
 use serde::{Deserialize, Serialize};
 
+use super::beta::regress_increasing;
 use crate::data::Dataset;
 use crate::error::Result;
-use crate::methods::binary::{check_smoothing, fit_maps, fitted, uniform_weight};
-use crate::methods::likelihood::plain_nll;
+use crate::methods::binary::fit_one_vs_rest;
+use crate::methods::check::one;
 use crate::methods::regression::{Examples, Targets, regress};
-use crate::methods::{Calibrator, Describe, Fitted};
+use crate::methods::{Calibrator, Describe, Fitted, check_positive};
 use crate::models::LogisticModel;
 use crate::watch::Watch;
 
@@ -19,74 +21,69 @@ use crate::watch::Watch;
 ///
 /// J. Platt: *Probabilistic Outputs for Support Vector Machines and Comparisons to Regularized Likelihood
 /// Methods*, 1999.
-///
-/// ```
-/// use ndarray::array;
-/// use ordercal::methods::Targets;
-/// use ordercal::{Dataset, Method, Platt, ScoreKind, Scores};
-///
-/// let logits = array![[3.0_f32, 0.0], [2.0, 0.0], [0.0, 1.0], [0.0, 4.0], [1.0, 0.0]];
-/// let data = Dataset::new(Scores::new(ScoreKind::Logits, logits.view())?, &[0, 1, 0, 1, 0])?;
-/// let fitted = Method::from(Platt::default()).fit(&data)?;
-/// assert!(fitted.report.nll_after < fitted.report.nll_before);
-/// let method = Platt::default().with_targets(Targets::Labels).with_smoothing(0.5);
-/// assert_eq!((method.targets, method.smoothing), (Targets::Labels, 0.5));
-/// # Ok::<(), ordercal::Error>(())
-/// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+pub type Platt = LogisticRegression<1>;
+
+/// Hyperparameters of [`Platt`], whose curves have one slope, and [`Beta`](crate::Beta), whose have two.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Setters)]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
-pub struct Platt {
+#[setters(prefix = "with_")]
+pub struct LogisticRegression<const SLOPES: usize> {
     /// The targets of the regression.
+    #[serde(default = "targets::<SLOPES>")]
     pub targets: Targets,
     /// The weight of the uniform distribution in the result is `smoothing`/(n + 1) for n rows; positive.
+    #[serde(default = "one")]
     pub smoothing: f64,
 }
 
-impl Default for Platt {
+impl<const SLOPES: usize> Default for LogisticRegression<SLOPES> {
     fn default() -> Self {
         Self {
-            targets: Targets::Platt,
-            smoothing: 1.0,
+            targets: targets::<SLOPES>(),
+            smoothing: one(),
         }
     }
 }
 
-impl Platt {
-    /// Sets the targets of the regression.
-    #[must_use]
-    pub fn with_targets(mut self, targets: Targets) -> Self {
-        self.targets = targets;
-        self
-    }
-
-    /// Sets the smoothing.
-    #[must_use]
-    pub fn with_smoothing(mut self, smoothing: f64) -> Self {
-        self.smoothing = smoothing;
-        self
+/// The default targets.
+fn targets<const SLOPES: usize>() -> Targets {
+    match SLOPES {
+        1 => Targets::Platt,
+        _ => Targets::Labels,
     }
 }
 
-impl Describe for Platt {
-    const BRIEF: &'static str = "a logistic curve per class, one against the rest";
-    const PYTHON_CLASS: &'static str = "Platt";
+impl<const SLOPES: usize> Describe for LogisticRegression<SLOPES> {
+    const BRIEF: &'static str = match SLOPES {
+        1 => "a logistic curve per class, one against the rest",
+        _ => "a beta curve per class, one against the rest",
+    };
+    const PYTHON_CLASS: &'static str = match SLOPES {
+        1 => "Platt",
+        _ => "Beta",
+    };
 }
 
-impl Calibrator for Platt {
+impl<const SLOPES: usize> Calibrator for LogisticRegression<SLOPES> {
     fn validate(&self) -> Result<()> {
-        check_smoothing(self.smoothing)
+        check_positive("smoothing", self.smoothing)
     }
 
     fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
-        let before = plain_nll(data);
-        let coefficients = fit_maps(data, before, watch, |cases| {
-            let examples = Examples::of_log_odds(cases, self.targets);
-            let ([a, _, c], _) = regress(&examples, [true, false]);
-            [a, a, c]
-        })?;
-        let weight = uniform_weight(self.smoothing, data);
-        let model = LogisticModel::new(data.classes(), weight, coefficients);
-        Ok(fitted(model, data, before))
+        fit_one_vs_rest(
+            data,
+            self.smoothing,
+            watch,
+            |cases| match SLOPES {
+                1 => {
+                    let examples = Examples::of_log_odds(cases, self.targets);
+                    let ([a, _, c], _) = regress(&examples, [true, false]);
+                    [a, a, c]
+                }
+                _ => regress_increasing(&Examples::of_log_probabilities(cases, self.targets)),
+            },
+            LogisticModel::new,
+        )
     }
 }

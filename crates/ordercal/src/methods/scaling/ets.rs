@@ -23,18 +23,6 @@ use crate::watch::{Watch, report_progress};
 ///
 /// J. Zhang, B. Kailkhura, T. Y.-J. Han: *Mix-n-Match: Ensemble and Compositional Methods for Uncertainty
 /// Calibration in Deep Learning*, ICML 2020.
-///
-/// ```
-/// use ndarray::array;
-/// use ordercal::{Dataset, Ets, Method, ScoreKind, Scores};
-///
-/// let logits = array![[9.0_f32, 0.0, -1.0], [8.0, 0.0, 1.0], [9.0, 0.0, 2.0], [7.0, 0.0, 0.5]];
-/// let data = Dataset::new(Scores::new(ScoreKind::Logits, logits.view())?, &[0, 0, 1, 0])?;
-/// let fitted = Method::from(Ets::default()).fit(&data)?;
-/// assert!(fitted.report.nll_after < fitted.report.nll_before);
-/// assert!(fitted.model.order_preserving());
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -70,19 +58,15 @@ impl Calibrator for Ets {
             beta: minimum.at.exp(),
             weights: profile.weights,
         };
+        let stop = if reach > 0.0 {
+            minimum.stop
+        } else {
+            start.stop
+        };
         let report = FitReport {
             iterations: steps,
             evaluations: start.evaluations + minimum.evaluations + 1,
-            loss: minimum.value,
-            nll_before: start.nll_before,
-            nll_after: minimum.value,
-            stop: if reach > 0.0 {
-                minimum.stop
-            } else {
-                start.stop
-            },
-            notes: Vec::new(),
-            price_of_order: None,
+            ..FitReport::new(start.nll_before, minimum.value, stop)
         };
         let model = EtsModel::from_parts(parts)?.into();
         Ok(Fitted { model, report })

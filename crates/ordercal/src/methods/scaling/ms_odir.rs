@@ -1,5 +1,6 @@
 //! Matrix scaling with off-diagonal and intercept regularisation (Kull et al., 2019).
 
+use derive_setters::Setters;
 use serde::{Deserialize, Serialize};
 
 use crate::data::Dataset;
@@ -20,20 +21,10 @@ use crate::watch::Watch;
 ///
 /// M. Kull et al.: *Beyond temperature scaling: Obtaining well-calibrated multi-class probabilities with
 /// Dirichlet calibration*, NeurIPS 2019.
-///
-/// ```
-/// use ndarray::array;
-/// use ordercal::{Dataset, Method, MsOdir, ScoreKind, Scores};
-///
-/// let logits = array![[2.0_f32, 1.0], [1.5, 1.0], [0.0, 2.0], [1.0, 0.9]];
-/// let data = Dataset::new(Scores::new(ScoreKind::Logits, logits.view())?, &[0, 1, 1, 0])?;
-/// let fitted = Method::from(MsOdir::default().with_lambda(1.0).with_mu(1.0)).fit(&data)?;
-/// assert!(fitted.report.nll_after < fitted.report.nll_before);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Setters)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
+#[setters(prefix = "with_")]
 pub struct MsOdir {
     /// λ ≥ 0, the weight of the mean square of the off-diagonal weights.
     pub lambda: f64,
@@ -45,41 +36,10 @@ pub struct MsOdir {
     pub optimizer: Lbfgs,
 }
 
-impl Default for MsOdir {
-    fn default() -> Self {
-        Self {
-            lambda: odir::LAMBDA,
-            mu: odir::MU,
-            input: InputKind::Raw,
-            optimizer: odir::optimizer(),
-        }
-    }
-}
-
 odir::odir_method!(
     MsOdir,
     "a matrix and biases on logits, with ODIR penalties",
-    "MatrixScaling"
+    "MatrixScaling",
+    |settings| settings.input,
+    input: InputKind::Raw
 );
-
-impl MsOdir {
-    /// Sets the shift that is subtracted from a row of scores.
-    #[must_use]
-    pub fn with_input(mut self, input: InputKind) -> Self {
-        self.input = input;
-        self
-    }
-}
-
-impl Calibrator for MsOdir {
-    fn validate(&self) -> Result<()> {
-        check_non_negative("lambda", self.lambda)?;
-        check_non_negative("mu", self.mu)?;
-        self.optimizer.validate()
-    }
-
-    fn fit(&self, data: &Dataset<'_>, watch: &dyn Watch) -> Result<Fitted> {
-        let weights = (self.lambda, self.mu);
-        odir::fit_odir(data, self.input, weights, &self.optimizer, watch)
-    }
-}

@@ -11,18 +11,6 @@ use crate::optim::StopReason;
 use crate::watch::Watch;
 
 /// No calibration: the probabilities are softmax(x). It is the baseline of every comparison. Order-preserving.
-///
-/// ```
-/// use ndarray::array;
-/// use ordercal::{Dataset, Method, ScoreKind, Scores, Uncalibrated};
-///
-/// let scores = Scores::new(ScoreKind::Logits, array![[0.0_f32, 0.0]])?;
-/// let data = Dataset::new(scores, &[1])?;
-/// let fitted = Method::from(Uncalibrated::default()).fit(&data)?;
-/// let probs: Vec<f64> = fitted.model.apply_row(&[0.0, 0.0], ScoreKind::Probs)?;
-/// assert_eq!(probs, [0.5, 0.5]);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -36,16 +24,7 @@ impl Describe for Uncalibrated {
 impl Calibrator for Uncalibrated {
     fn fit(&self, data: &Dataset<'_>, _: &dyn Watch) -> Result<Fitted> {
         let nll = plain_nll(data);
-        let report = FitReport {
-            iterations: 0,
-            evaluations: 1,
-            loss: nll,
-            nll_before: nll,
-            nll_after: nll,
-            stop: StopReason::Nothing,
-            notes: Vec::new(),
-            price_of_order: None,
-        };
+        let report = FitReport::new(nll, nll, StopReason::Nothing);
         let model = UncalibratedModel::new(data.classes())?.into();
         Ok(Fitted { model, report })
     }

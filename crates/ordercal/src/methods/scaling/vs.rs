@@ -1,5 +1,6 @@
 //! Vector scaling: one weight and one bias per class (Guo et al., 2017).
 
+use derive_setters::Setters;
 use serde::{Deserialize, Serialize};
 
 use crate::data::Dataset;
@@ -20,22 +21,10 @@ use crate::watch::{Unwatched, Watch};
 /// NLL of 1e-6.
 ///
 /// C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger: *On Calibration of Modern Neural Networks*, ICML 2017.
-///
-/// ```
-/// use ndarray::array;
-/// use ordercal::{Dataset, Method, ScoreKind, Scores, Vs};
-///
-/// // All scores are equal, but the first class is the label of three rows in four: the bias learns it.
-/// let scores = Scores::new(ScoreKind::Logits, array![[0.0_f32, 0.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]])?;
-/// let data = Dataset::new(scores.clone(), &[0, 0, 0, 1])?;
-/// let fitted = Method::from(Vs::default()).fit(&data)?;
-/// let probs = fitted.model.apply::<f64>(&scores, ScoreKind::Probs)?;
-/// assert!((probs[[0, 0]] - 0.75).abs() < 1e-3);
-/// # Ok::<(), ordercal::Error>(())
-/// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Setters)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
+#[setters(prefix = "with_")]
 pub struct Vs {
     /// The shift that is subtracted from a row of scores.
     pub input: InputKind,
@@ -49,22 +38,6 @@ impl Default for Vs {
             input: InputKind::Raw,
             optimizer: Lbfgs::default(),
         }
-    }
-}
-
-impl Vs {
-    /// Sets the shift that is subtracted from a row of scores.
-    #[must_use]
-    pub fn with_input(mut self, input: InputKind) -> Self {
-        self.input = input;
-        self
-    }
-
-    /// Sets the optimiser.
-    #[must_use]
-    pub fn with_optimizer(mut self, optimizer: Lbfgs) -> Self {
-        self.optimizer = optimizer;
-        self
     }
 }
 

@@ -2,11 +2,9 @@
 
 use std::ops::Range;
 
-use ndarray::ArrayView2;
 use rayon::prelude::*;
 
 use super::{Normaliser, PredictionSource, Predictions};
-use crate::data::ScoreArray;
 use crate::math::softmax;
 use crate::metrics::kernels;
 use crate::metrics::row_stats::RowStat;
@@ -63,7 +61,7 @@ impl Predictions<'_> {
                 kernels::read_scores(scores, classes, labels, e, stats);
             }
             PredictionSource::Probs { read, .. } => {
-                self.copy_rows(&rows, e);
+                self.copy_probs(rows.clone(), e);
                 look(&rows, e);
                 kernels::read_probs(e, classes, labels, *read, stats);
             }
@@ -103,7 +101,7 @@ impl Predictions<'_> {
             let scale = 1.0 / sum;
             return Normaliser { max, scale };
         }
-        self.copy_probs(row, 0, buffer);
+        self.copy_probs(row..row + 1, buffer);
         let scale = match self.source {
             PredictionSource::Probs { read: true, .. } => 1.0 / kernels::raise(buffer),
             _ => 1.0,
@@ -131,10 +129,10 @@ impl Predictions<'_> {
                 }
                 kernels::probabilities(copy, normalisers, target);
             }
-            PredictionSource::Probs { read, .. } => {
-                let rows = row..row + normalisers.len();
-                for (row, target) in rows.zip(target.chunks_exact_mut(width)) {
-                    self.copy_probs(row, first, target);
+            PredictionSource::Probs { values, read } => {
+                let starts = (row..).map(|row| row * self.classes + first);
+                for (start, target) in starts.zip(target.chunks_exact_mut(width)) {
+                    values.copy(start..start + width, target);
                 }
                 if *read {
                     kernels::raise_and_scale(target, normalisers);
@@ -151,61 +149,9 @@ impl Predictions<'_> {
     }
 
     /// Copies the probabilities of some rows.
-    fn copy_rows(&self, rows: &Range<usize>, target: &mut [f64]) {
-        let PredictionSource::Probs { values, .. } = &self.source else {
-            unreachable!("scores are not probabilities");
-        };
-        let cells = rows.start * self.classes..rows.end * self.classes;
-        let narrow = match values {
-            ScoreArray::F32(values) => values.to_slice(),
-            ScoreArray::Owned(values) => values.as_slice(),
-            _ => None,
-        };
-        let wide = match values {
-            ScoreArray::F64(values) => values.to_slice(),
-            _ => None,
-        };
-        match (narrow, wide) {
-            (Some(values), _) => kernels::widen(&values[cells], target),
-            (_, Some(values)) => kernels::without_negative_zeros(&values[cells], target),
-            _ => {
-                let targets = target.chunks_exact_mut(self.classes);
-                for (row, target) in rows.clone().zip(targets) {
-                    self.copy_probs(row, 0, target);
-                }
-            }
-        }
-    }
-
-    pub(super) fn copy_probs(&self, row: usize, first: usize, buffer: &mut [f64]) {
-        fn copy<T: Copy>(
-            values: ArrayView2<'_, T>,
-            (row, first): (usize, usize),
-            to_f64: impl Fn(T) -> f64,
-            buffer: &mut [f64],
-        ) {
-            let values = values.row(row);
-            for (target, &value) in buffer.iter_mut().zip(values.iter().skip(first)) {
-                // Adding 0 turns −0, whose bits sort differently, into 0.
-                *target = to_f64(value) + 0.0;
-            }
-        }
-        fn narrow(values: ArrayView2<'_, f32>, at: (usize, usize), buffer: &mut [f64]) {
-            match values.row(at.0).to_slice() {
-                Some(row) => kernels::widen(&row[at.1..][..buffer.len()], buffer),
-                None => copy(values, at, f64::from, buffer),
-            }
-        }
-        let at = (row, first);
-        let PredictionSource::Probs { values, .. } = &self.source else {
-            unreachable!("scores are not probabilities");
-        };
-        match values {
-            ScoreArray::F32(values) => narrow(*values, at, buffer),
-            ScoreArray::Owned(values) => narrow(values.view(), at, buffer),
-            ScoreArray::F64(values) => copy(*values, at, |v| v, buffer),
-            ScoreArray::F16(values) => copy(*values, at, f64::from, buffer),
-            ScoreArray::Bf16(values) => copy(*values, at, f64::from, buffer),
+    pub(super) fn copy_probs(&self, rows: Range<usize>, target: &mut [f64]) {
+        if let PredictionSource::Probs { values, .. } = &self.source {
+            values.copy(rows.start * self.classes..rows.end * self.classes, target);
         }
     }
 }

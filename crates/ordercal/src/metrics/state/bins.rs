@@ -25,19 +25,10 @@ impl FixedBinSum {
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
-        // Wrapping, because the first bin of a partial sum can be negative after `remove`.
-        self.rows = self.rows.wrapping_add(other.rows);
+        self.rows += other.rows;
         self.weight += other.weight;
         self.confidence += other.confidence;
         self.hits += other.hits;
-    }
-
-    /// Removes a row that is not a hit.
-    #[inline]
-    pub(super) fn remove(&mut self, weight: Fixed, confidence: Fixed) {
-        self.rows = self.rows.wrapping_sub(1);
-        self.weight -= weight;
-        self.confidence -= confidence;
     }
 
     pub(super) fn sum(&self) -> BinSum {

@@ -20,7 +20,7 @@
 
 use super::bins::{FineBins, FixedBinSum};
 use super::fixed::Fixed;
-use super::{GRID, MAX_ROWS, MAX_WEIGHT, MetricState, NLL_LIMIT};
+use super::{MAX_ROWS, MAX_WEIGHT, MetricState, NLL_LIMIT, TOP};
 use crate::error::{Error, Result};
 use crate::metrics::MetricOptions;
 
@@ -37,54 +37,24 @@ impl MetricState {
         let mut out = Vec::new();
         out.extend(MAGIC);
         out.extend(VERSION.to_le_bytes());
-        let marginal = if self.has_marginal() { MARGINAL } else { 0 };
-        let integer_weights = if self.integer_weights {
-            INTEGER_WEIGHTS
-        } else {
-            0
-        };
-        let no_class_bins = if self.has_class_bins() {
-            0
-        } else {
-            NO_CLASS_BINS
-        };
-        let shards = if self.shards.is_empty() { 0 } else { SHARDS };
-        out.extend((marginal | integer_weights | no_class_bins | shards).to_le_bytes());
+        let flags = [
+            (MARGINAL, self.has_marginal()),
+            (INTEGER_WEIGHTS, self.integer_weights),
+            (NO_CLASS_BINS, !self.has_class_bins()),
+            (SHARDS, !self.shards.is_empty()),
+        ];
+        let flags = flags.map(|(flag, set)| if set { flag } else { 0 });
+        out.extend(flags.iter().sum::<u16>().to_le_bytes());
         for number in [self.classes, self.options.bins, self.options.top_k] {
             // All three were checked to fit when the state was created.
             out.extend((number as u32).to_le_bytes());
         }
         out.extend(self.options.norm.to_le_bytes());
         out.extend(self.options.clip.to_le_bytes());
-        out.extend(self.rows.to_le_bytes());
-        out.extend(self.impossible.to_le_bytes());
-        for sum in [
-            self.weight,
-            self.hits,
-            self.top_k_hits,
-            self.nll,
-            self.brier,
-            self.excess,
-            self.excess_variance,
-        ] {
-            out.extend(sum.to_le_bytes());
-        }
-        for table in self.tables() {
-            write_bits(&mut out, table.iter().map(|bin| bin.rows > 0));
-            for bin in table.iter().filter(|bin| bin.rows > 0) {
-                out.extend(bin.rows.to_le_bytes());
-                for sum in [bin.weight, bin.confidence, bin.hits] {
-                    out.extend(sum.to_le_bytes());
-                }
-            }
-        }
-        let nodes = || self.residual.iter().zip(&self.density);
-        let filled = |&(&residual, &weight): &(&Fixed, &Fixed)| residual != 0 || weight != 0;
-        write_bits(&mut out, nodes().map(|node| filled(&node)));
-        for (residual, weight) in nodes().filter(filled) {
-            out.extend(residual.to_le_bytes());
-            out.extend(weight.to_le_bytes());
-        }
+        let mut writer = Writer(out);
+        let written = self.clone().transfer(&mut writer);
+        debug_assert!(written.is_ok(), "nothing can be wrong with what is written");
+        let Writer(mut out) = writer;
         out.extend(self.shards.iter().flat_map(|shard| shard.to_le_bytes()));
         out
     }
@@ -95,7 +65,7 @@ impl MetricState {
     /// If the bytes are not such a state: another format or version, cut short or too long, options out
     /// of range, or sums that no rows could have produced.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let mut input = ByteReader(bytes);
+        let mut input = Reader(bytes);
         if input.take::<8>() != Ok(*MAGIC) {
             return invalid("it does not begin with `ordcalMS`");
         }
@@ -106,7 +76,9 @@ impl MetricState {
         if flags & !(MARGINAL | INTEGER_WEIGHTS | NO_CLASS_BINS | SHARDS) != 0 {
             return invalid("it has flags that are not known");
         }
-        let [classes, bins, top_k] = [input.length()?, input.length()?, input.length()?];
+        let is_set = |flag: u16| flags & flag != 0;
+        let mut length = || Ok(u32::from_le_bytes(input.take()?) as usize);
+        let (classes, bins, top_k) = (length()?, length()?, length()?);
         let options = MetricOptions {
             bins,
             top_k,
@@ -114,56 +86,29 @@ impl MetricState {
             clip: f64::from_le_bytes(input.take()?),
         };
         // Allocate only if there are enough bytes for the bits of every bin.
-        let has_class_bins = flags & NO_CLASS_BINS == 0;
-        let per_class = if has_class_bins { 2 * bins } else { 0 };
-        let per_class = if flags & MARGINAL == 0 {
-            per_class
+        let class_bins = if is_set(NO_CLASS_BINS) { 0 } else { 2 * bins };
+        let marginal = if is_set(MARGINAL) {
+            FineBins::CLASS.len()
         } else {
-            per_class + FineBins::CLASS.len()
+            0
         };
-        if classes.saturating_mul(per_class) / 8 > input.0.len() {
+        if classes.saturating_mul(class_bins + marginal) / 8 > input.0.len() {
             return invalid("it is cut short");
         }
-        let refused = |_| Error::InvalidState {
-            reason: "its classes or options are out of range",
+        let empty = match is_set(NO_CLASS_BINS) {
+            true => Self::without_class_bins(classes, options),
+            false => Self::new(classes, options),
         };
-        let empty = if has_class_bins {
-            Self::new(classes, options)
-        } else {
-            Self::without_class_bins(classes, options)
+        let empty = match is_set(MARGINAL) {
+            true => empty.and_then(Self::with_marginal),
+            false => empty,
         };
-        let mut state = empty.map_err(refused)?;
-        if flags & MARGINAL != 0 {
-            state = state.with_marginal().map_err(refused)?;
-        }
-        state.integer_weights = flags & INTEGER_WEIGHTS != 0;
-        state.rows = u64::from_le_bytes(input.take()?);
-        state.impossible = u64::from_le_bytes(input.take()?);
-        state.weight = input.sum()?;
-        state.hits = input.sum()?;
-        state.top_k_hits = input.sum()?;
-        state.nll = input.sum()?;
-        state.brier = input.sum()?;
-        state.excess = input.sum()?;
-        state.excess_variance = input.sum()?;
-        for table in state.tables_mut() {
-            for bin in input.bits(table.len())? {
-                table[bin] = FixedBinSum {
-                    rows: u64::from_le_bytes(input.take()?),
-                    weight: input.sum()?,
-                    confidence: input.sum()?,
-                    hits: input.sum()?,
-                };
-                if table[bin].rows == 0 {
-                    return invalid("a bin is marked as filled but is empty");
-                }
-            }
-        }
-        for node in input.bits(GRID + 1)? {
-            state.residual[node] = input.sum()?;
-            state.density[node] = input.sum()?;
-        }
-        if flags & SHARDS != 0 {
+        let Ok(mut state) = empty else {
+            return invalid("its classes or options are out of range");
+        };
+        state.integer_weights = is_set(INTEGER_WEIGHTS);
+        state.transfer(&mut input)?;
+        if is_set(SHARDS) {
             while !input.0.is_empty() {
                 state.shards.push(u64::from_le_bytes(input.take()?));
             }
@@ -174,145 +119,161 @@ impl MetricState {
         if !input.0.is_empty() {
             return invalid("there are bytes after its end");
         }
-        state.check()?;
+        if !state.is_possible() {
+            return invalid("its sums contradict each other");
+        }
         Ok(state)
     }
 
-    fn tables(&self) -> impl Iterator<Item = &Vec<FixedBinSum>> {
-        [&self.top, &self.classwise, &self.left_closed, &self.fine]
-            .into_iter()
-            .chain(&self.marginal)
+    /// Reads or writes the sums.
+    fn transfer(&mut self, to: &mut impl Transfer) -> Result<()> {
+        to.count(&mut self.rows)?;
+        to.count(&mut self.impossible)?;
+        for sum in &mut self.sums {
+            to.sum(sum)?;
+        }
+        for table in &mut self.tables {
+            let is_filled = |bin: &FixedBinSum| bin.rows > 0;
+            to.cells(table, is_filled, |to, bin| {
+                to.count(&mut bin.rows)?;
+                to.sum(&mut bin.weight)?;
+                to.sum(&mut bin.confidence)?;
+                to.sum(&mut bin.hits)
+            })?;
+        }
+        let is_filled = |node: &[Fixed; 2]| *node != [0; 2];
+        to.cells(&mut self.grid, is_filled, |to, [residual, weight]| {
+            to.sum(residual)?;
+            to.sum(weight)
+        })
     }
 
-    fn tables_mut(&mut self) -> impl Iterator<Item = &mut Vec<FixedBinSum>> {
-        [
-            &mut self.top,
-            &mut self.classwise,
-            &mut self.left_closed,
-            &mut self.fine,
-        ]
-        .into_iter()
-        .chain(&mut self.marginal)
-    }
-
-    /// Refuses sums that no rows could have produced.
-    fn check(&self) -> Result<()> {
-        let weight = self.weight;
-        if !(0..=MAX_WEIGHT).contains(&weight) {
-            return invalid("its weight is out of range");
-        }
-        let scores_fit = 0 <= self.hits
-            && self.hits <= self.top_k_hits
-            && self.top_k_hits <= weight
-            && (0..=weight * NLL_LIMIT as Fixed).contains(&self.nll)
-            && (0..=weight * 3).contains(&self.brier)
-            && (-weight..=weight).contains(&self.excess)
-            && (0..=weight).contains(&self.excess_variance);
-        if !scores_fit || self.impossible > self.rows {
-            return invalid("its hits or losses do not fit its weight");
-        }
-        let counted: u64 = self
-            .top
-            .iter()
-            .fold(0, |sum, bin| sum.saturating_add(bin.rows));
-        if self.rows > MAX_ROWS || counted > self.rows || (counted == 0) != (weight == 0) {
-            return invalid("its rows do not fit its weight");
-        }
+    /// Whether rows can have produced the sums.
+    fn is_possible(&self) -> bool {
+        let [weight, hits, top_k, nll, brier, excess, variance] = self.sums;
+        let rows_of = |bins: &[FixedBinSum]| {
+            let rows = bins.iter().map(|bin| bin.rows);
+            rows.fold(0, u64::saturating_add)
+        };
+        let rows = rows_of(&self.tables[TOP]);
+        let sums_fit = (0..=MAX_WEIGHT).contains(&weight)
+            && (0..=top_k).contains(&hits)
+            && (hits..=weight).contains(&top_k)
+            && (0..=weight * NLL_LIMIT as Fixed).contains(&nll)
+            && (0..=weight * 3).contains(&brier)
+            && (-weight..=weight).contains(&excess)
+            && (0..=weight).contains(&variance)
+            && self.impossible <= self.rows
+            && (rows..=MAX_ROWS).contains(&self.rows)
+            && (rows == 0) == (weight == 0);
+        let bin_fits = |bin: &FixedBinSum| {
+            (0..=weight).contains(&bin.weight)
+                && (0..=bin.weight).contains(&bin.hits)
+                // Probabilities may exceed 1 by the tolerance of their sum.
+                && (0..=bin.weight + bin.weight / 64).contains(&bin.confidence)
+        };
         let bins = self.options.bins;
-        let groups = self
-            .classwise
-            .chunks(bins)
-            .chain(self.left_closed.chunks(bins))
-            .chain([&self.top[..], &self.fine[..]])
-            .chain(
-                self.marginal
-                    .iter()
-                    .flat_map(|bins| bins.chunks(FineBins::CLASS.len())),
-            );
-        for group in groups {
-            let mut sum = FixedBinSum::default();
-            for bin in group {
-                let fits = (0..=weight).contains(&bin.weight)
-                    && (0..=bin.weight).contains(&bin.hits)
-                    // Probabilities may exceed 1 by the tolerance of their sum.
-                    && (0..=bin.weight + bin.weight / 64).contains(&bin.confidence);
-                if !fits {
-                    return invalid("the sums of a bin contradict each other");
-                }
-                sum.rows = sum.rows.saturating_add(bin.rows);
-                sum.weight = sum.weight.saturating_add(bin.weight);
-            }
-            if sum.rows != counted || sum.weight != weight {
-                return invalid("a table does not hold all rows");
-            }
-        }
-        let mut on_grid: Fixed = 0;
-        for (&residual, &share) in self.residual.iter().zip(&self.density) {
+        let lengths = [bins, bins, bins, FineBins::TOP.len(), FineBins::CLASS.len()];
+        let tables = self.tables.iter().zip(lengths);
+        let mut groups = tables.flat_map(|(table, length)| table.chunks(length));
+        let node_fits = |&[residual, share]: &[Fixed; 2]| {
             // Each row's residual and weight are truncated by less than one unit.
-            let slack = Fixed::from(counted);
-            let largest = share.saturating_add(share / 64).saturating_add(slack);
-            if !(0..=weight).contains(&share) || residual.unsigned_abs() > largest.unsigned_abs() {
-                return invalid("the sums of a grid node contradict each other");
-            }
-            on_grid = on_grid.saturating_add(share);
-        }
-        let lost = weight / (1 << 48) + 4 * Fixed::from(counted);
-        if (on_grid - weight).abs() > lost {
-            return invalid("the grid does not hold all rows");
-        }
-        Ok(())
+            let largest = share.saturating_add(share / 64 + Fixed::from(rows));
+            (0..=weight).contains(&share) && residual.unsigned_abs() <= largest.unsigned_abs()
+        };
+        let truncated = weight / (1 << 48) + 4 * Fixed::from(rows);
+        sums_fit
+            && groups.all(|group| {
+                group.iter().all(bin_fits)
+                    && rows_of(group) == rows
+                    && saturating_sum(group.iter().map(|bin| bin.weight)) == weight
+            })
+            && self.grid.iter().all(node_fits)
+            && (saturating_sum(self.grid.iter().map(|node| node[1])) - weight).abs() <= truncated
     }
+}
+
+fn saturating_sum(terms: impl Iterator<Item = Fixed>) -> Fixed {
+    terms.fold(0, Fixed::saturating_add)
 }
 
 fn invalid<T>(reason: &'static str) -> Result<T> {
     Err(Error::InvalidState { reason })
 }
 
-fn write_bits(out: &mut Vec<u8>, bits: impl Iterator<Item = bool>) {
-    let mut byte = 0;
-    let mut count = 0;
-    for bit in bits {
-        byte |= u8::from(bit) << (count % 8);
-        count += 1;
-        if count % 8 == 0 {
-            out.push(std::mem::take(&mut byte));
-        }
+/// Reads values from bytes, or writes them.
+trait Transfer {
+    fn bytes(&mut self, bytes: &mut [u8]) -> Result<()>;
+
+    fn count(&mut self, value: &mut u64) -> Result<()> {
+        let mut bytes = value.to_le_bytes();
+        self.bytes(&mut bytes)?;
+        *value = u64::from_le_bytes(bytes);
+        Ok(())
     }
-    if count % 8 != 0 {
-        out.push(byte);
+
+    fn sum(&mut self, value: &mut Fixed) -> Result<()> {
+        let mut bytes = value.to_le_bytes();
+        self.bytes(&mut bytes)?;
+        *value = Fixed::from_le_bytes(bytes);
+        Ok(())
+    }
+
+    /// A bit for each cell, and the cells whose bit is set.
+    fn cells<T>(
+        &mut self,
+        cells: &mut [T],
+        is_filled: impl Fn(&T) -> bool,
+        transfer: impl Fn(&mut Self, &mut T) -> Result<()>,
+    ) -> Result<()> {
+        let mut bits = vec![0; cells.len().div_ceil(8)];
+        for (place, cell) in cells.iter().enumerate() {
+            bits[place / 8] |= u8::from(is_filled(cell)) << (place % 8);
+        }
+        self.bytes(&mut bits)?;
+        let is_set = |place: usize| bits[place / 8] >> (place % 8) & 1 == 1;
+        if (cells.len()..8 * bits.len()).any(is_set) {
+            return invalid("a bin beyond the last is marked as filled");
+        }
+        for (place, cell) in cells.iter_mut().enumerate() {
+            if is_set(place) {
+                transfer(self, cell)?;
+                if !is_filled(cell) {
+                    return invalid("a bin is marked as filled but is empty");
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Writer(Vec<u8>);
+
+impl Transfer for Writer {
+    fn bytes(&mut self, bytes: &mut [u8]) -> Result<()> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
     }
 }
 
 /// The bytes that are left to read.
-struct ByteReader<'a>(&'a [u8]);
+struct Reader<'a>(&'a [u8]);
 
-impl ByteReader<'_> {
+impl Transfer for Reader<'_> {
+    fn bytes(&mut self, bytes: &mut [u8]) -> Result<()> {
+        let Some((head, rest)) = self.0.split_at_checked(bytes.len()) else {
+            return invalid("it is cut short");
+        };
+        bytes.copy_from_slice(head);
+        self.0 = rest;
+        Ok(())
+    }
+}
+
+impl Reader<'_> {
     fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let Some((head, rest)) = self.0.split_first_chunk::<N>() else {
-            return invalid("it is cut short");
-        };
-        self.0 = rest;
-        Ok(*head)
-    }
-
-    fn length(&mut self) -> Result<usize> {
-        Ok(u32::from_le_bytes(self.take()?) as usize)
-    }
-
-    fn sum(&mut self) -> Result<Fixed> {
-        Ok(Fixed::from_le_bytes(self.take()?))
-    }
-
-    /// The indices of the set bits among `count`.
-    fn bits(&mut self, count: usize) -> Result<Vec<usize>> {
-        let Some((head, rest)) = self.0.split_at_checked(count.div_ceil(8)) else {
-            return invalid("it is cut short");
-        };
-        self.0 = rest;
-        let is_set = |index: &usize| head[index / 8] >> (index % 8) & 1 == 1;
-        if (count..head.len() * 8).any(|index| is_set(&index)) {
-            return invalid("a bin beyond the last is marked as filled");
-        }
-        Ok((0..count).filter(is_set).collect())
+        let mut bytes = [0; N];
+        self.bytes(&mut bytes)?;
+        Ok(bytes)
     }
 }

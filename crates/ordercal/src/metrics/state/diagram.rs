@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::bins::FixedBinSum;
+use super::estimate::sums;
 use super::fixed::float;
-use super::{Fixed, MetricState};
+use super::{CLASSWISE, Fixed, HITS, LEFT_CLOSED, MetricState, TOP, TOP_K_HITS, WEIGHT};
 use crate::error::{Error, Result};
 use crate::metrics::Metric;
-use crate::metrics::binning::{BinSum, Binning};
+use crate::metrics::binning::Binning;
 use crate::metrics::bootstrap::{BootstrapOptions, Interval};
-use crate::metrics::interval::of_bin_sums;
+use crate::metrics::interval::of_bins;
 use crate::metrics::reliability::{Reliability, Target, equal_width_bins, wilson_interval};
 
 impl MetricState {
@@ -18,33 +18,27 @@ impl MetricState {
     /// # Errors
     /// If no row with a positive weight was taken in, or the class is not one of the state's.
     pub fn reliability(&self, target: Target) -> Result<Reliability> {
-        if self.weight <= 0 {
-            return Err(Error::NoRows);
-        }
+        self.check_rows()?;
         let bins = self.options.bins;
         let cells = match target {
-            Target::TopLabel => &self.top[..],
+            Target::TopLabel => &self.tables[TOP][..],
             Target::Class(_) if !self.has_class_bins() => {
                 return Err(Error::InvalidState {
                     reason: "it was made without the bins of every class",
                 });
             }
             Target::Class(class) if class < self.classes => {
-                &self.classwise[class * bins..(class + 1) * bins]
+                &self.tables[CLASSWISE][class * bins..(class + 1) * bins]
             }
             Target::Class(class) => {
-                return Err(Error::InvalidParameter {
-                    name: "class",
-                    value: class.to_string(),
-                    expected: "a class of the predictions",
-                });
+                let expected = "a class of the predictions";
+                return Err(Error::invalid("class", class, expected));
             }
         };
-        let sums: Vec<BinSum> = cells.iter().map(FixedBinSum::sum).collect();
         Ok(Reliability {
             target,
             binning: Binning::EqualWidth,
-            bins: equal_width_bins(&sums),
+            bins: equal_width_bins(&sums(cells)),
         })
     }
 
@@ -57,7 +51,7 @@ impl MetricState {
     pub fn intervals(&self, how: &BootstrapOptions) -> Result<BTreeMap<Metric, Interval>> {
         how.validate()?;
         let values = self.finalize()?;
-        let total = float(self.weight);
+        let total = float(self.sums[WEIGHT]);
         let share = |hits: Fixed| {
             let (lower, upper) = wilson_interval(float(hits), total);
             let value = float(hits) / total;
@@ -68,26 +62,26 @@ impl MetricState {
             }
         };
         let mut found = BTreeMap::from([
-            (Metric::Accuracy, share(self.hits)),
-            (Metric::Top5, share(self.top_k_hits)),
+            (Metric::Accuracy, share(self.sums[HITS])),
+            (Metric::Top5, share(self.sums[TOP_K_HITS])),
         ]);
         let bins = self.options.bins;
-        let mut binned = vec![(Metric::Ece, &self.top[..]), (Metric::Mce, &self.top)];
+        let mut binned = vec![
+            (Metric::Ece, &self.tables[TOP][..]),
+            (Metric::Mce, &self.tables[TOP]),
+        ];
         if self.has_class_bins() {
-            binned.push((Metric::ClasswiseEce, &self.classwise));
-            binned.push((Metric::ClasswiseEceSum, &self.left_closed));
+            binned.push((Metric::ClasswiseEce, &self.tables[CLASSWISE]));
+            binned.push((Metric::ClasswiseEceSum, &self.tables[LEFT_CLOSED]));
         }
         if self.classes == 2 && self.has_class_bins() {
-            binned.push((Metric::EcePositive, &self.classwise[bins..]));
+            binned.push((Metric::EcePositive, &self.tables[CLASSWISE][bins..]));
         }
         for (metric, cells) in binned {
-            let sums = |cells: &[FixedBinSum]| cells.iter().map(FixedBinSum::sum).collect();
-            let tables: Vec<Vec<BinSum>> = cells.chunks(bins).map(sums).collect();
+            let tables = cells.chunks(bins).map(sums).collect();
             let value = values[&metric].value;
-            found.insert(
-                metric,
-                of_bin_sums(metric, &tables, &self.options, value, how),
-            );
+            let interval = of_bins(metric, tables, &self.options, value, 1.0, how);
+            found.insert(metric, interval);
         }
         Ok(found)
     }

@@ -6,16 +6,18 @@ mod diagram;
 mod estimate;
 mod fixed;
 
+use std::ops::Range;
+
 use bins::{FineBins, FixedBinSum};
 use fixed::{Fixed, ONE, fixed, from_units, to_units, weighted};
 use rayon::prelude::*;
 
 use super::binning::{edge, equal_width_bin, left_closed_bin};
+use super::kernels;
 use super::options::MetricOptions;
 use super::predictions::Predictions;
-use super::registry::spiegelhalter_z;
 use super::row_stats::RowStat;
-use super::smooth;
+use super::{smooth, spiegelhalter};
 use crate::error::{Error, Result};
 use crate::math::simd::vectorized;
 use crate::memory;
@@ -36,6 +38,8 @@ const GRID: usize = 8000;
 const BLOCK_ROWS: usize = 2048;
 /// Batches with fewer cells (rows × classes) are added by a single thread.
 const PARALLEL_CELLS: usize = 1 << 16;
+/// Adding the totals of classes costs as much as a few rows: not worth it for batches with fewer.
+const BULK_ROWS: usize = 16;
 
 /// Sums from which every metric can be computed, for data spread over batches, files or machines.
 ///
@@ -47,16 +51,14 @@ const PARALLEL_CELLS: usize = 1 << 16;
 /// into batches, merged in any order, gives the same bytes.
 ///
 /// Metrics that are [exactly mergeable](super::Metric::is_exactly_mergeable) have the value that the rows
-/// give. The others need the rows in order of confidence, which a state approximates:
-/// - `adaptive_ece`, `debiased_ece` and `ks`: sums over 7682 fine bins of the confidence, each at most 1/128
-///   as wide as its distance to 0 or 1. Equal-mass bins begin and end at fine bins.
-/// - `auroc`, `ap`, `aurc`, `eaurc`, `accuracy_at_coverage`, and `cox_slope` and `cox_intercept` of more than two classes: the same fine bins.
+/// give. The others need the rows in order of confidence, which a state approximates; [`finalize`](Self::finalize)
+/// gives each such value with a bound on its distance to the exact one:
 /// - `sm_ece`: residuals on a grid of 8000 intervals. The value is exact if it is above 1/64, because
 ///   relplot's grid is then coarser.
-/// - `marginal_ce`, and of two classes `cox_slope` and `cox_intercept`: 482 fine bins for each class, 1/8 as wide as their distance to 0 or 1. They take 30 KB per
-///   class and more time than everything else, so they are [optional](Self::with_marginal).
-///
-/// [`finalize`](Self::finalize) gives each such value with a bound on its distance to the exact one.
+/// - `marginal_ce`, and of two classes `cox_slope` and `cox_intercept`: 482 fine bins for each class, 1/8 as wide as
+///   their distance to 0 or 1. They take 30 KB per class and more time than everything else, so they are
+///   [optional](Self::with_marginal).
+/// - the others: sums over 7682 fine bins of the confidence, each at most 1/128 as wide as its distance to 0 or 1.
 ///
 /// Weights must be 0 or within 2^±40, with a total of at most 2⁴⁴. A row whose negative log-likelihood is
 /// above 1024 counts as one whose label has probability 0.
@@ -72,8 +74,6 @@ const PARALLEL_CELLS: usize = 1 << 16;
 /// let mut other = MetricState::from_bytes(&state.to_bytes())?;
 /// other.merge(&state)?;
 /// assert_eq!(other.rows(), 6);
-/// assert_eq!((other.classes(), other.options().bins), (3, 15));
-/// assert!((other.mean_confidence()? - 1.6 / 3.0).abs() < 1e-9);
 /// assert!((other.finalize()?[&Metric::Accuracy].value - 2.0 / 3.0).abs() < 1e-15);
 /// # Ok::<(), ordercal::Error>(())
 /// ```
@@ -86,31 +86,32 @@ pub struct MetricState {
     impossible: u64,
     /// Whether every weight was an integer.
     integer_weights: bool,
-    weight: Fixed,
-    hits: Fixed,
-    top_k_hits: Fixed,
-    nll: Fixed,
-    brier: Fixed,
-    /// The numerator of `spiegelhalter_z` and the square of its denominator.
-    excess: Fixed,
-    excess_variance: Fixed,
-    /// Equal-width bins of the top label.
-    top: Vec<FixedBinSum>,
-    /// Equal-width bins, class by class.
-    classwise: Vec<FixedBinSum>,
-    /// Left-closed bins, class by class.
-    left_closed: Vec<FixedBinSum>,
-    /// Fine bins of the top label.
-    fine: Vec<FixedBinSum>,
-    /// Fine bins, class by class, if kept.
-    marginal: Option<Vec<FixedBinSum>>,
-    /// Σ weight · (confidence − hit) on the nodes of a grid.
-    residual: Vec<Fixed>,
-    /// Σ weight on the nodes of the same grid.
-    density: Vec<Fixed>,
+    sums: [Fixed; 7],
+    /// Sums over the rows of every bin.
+    tables: [Vec<FixedBinSum>; 5],
+    /// Σ weight · (confidence − hit) and Σ weight on the nodes of a grid.
+    grid: Vec<[Fixed; 2]>,
     /// Hashes of the shards that this was merged from, in order; empty unless they were [marked](Self::mark_shard).
     shards: Vec<u64>,
 }
+
+/// The places of the sums over all rows.
+const WEIGHT: usize = 0;
+const HITS: usize = 1;
+const TOP_K_HITS: usize = 2;
+const NLL: usize = 3;
+const BRIER: usize = 4;
+/// The numerator of `spiegelhalter_z`, and the square of its denominator.
+const EXCESS: usize = 5;
+const EXCESS_VARIANCE: usize = 6;
+
+/// The places of the tables: bins of equal width and fine bins of the top label; for every class, bins of equal width,
+/// left-closed bins and fine bins, which are empty if they are not kept.
+const TOP: usize = 0;
+const CLASSWISE: usize = 1;
+const LEFT_CLOSED: usize = 2;
+const FINE: usize = 3;
+const MARGINAL: usize = 4;
 
 impl MetricState {
     /// The largest allowed number of bins of all classes together; with `marginal_ce` a class has 482.
@@ -122,9 +123,16 @@ impl MetricState {
     /// If an option is out of range, there are fewer than two classes, or classes × bins is above
     /// [`MAX_BINS`](Self::MAX_BINS).
     pub fn new(classes: usize, options: MetricOptions) -> Result<Self> {
-        check_bins(classes, options.bins)?;
-        let class_bins = classes * options.bins;
-        Self::build(classes, options, class_bins)
+        let bins = options.bins;
+        let mut state = Self::without_class_bins(classes, options)?;
+        check_bins(classes, bins)?;
+        memory::check(
+            "the bins of every class",
+            Self::bytes_of_class_bins(classes, &state.options),
+        )?;
+        state.tables[CLASSWISE] = vec![FixedBinSum::default(); classes * bins];
+        state.tables[LEFT_CLOSED] = state.tables[CLASSWISE].clone();
+        Ok(state)
     }
 
     /// A state without rows that does not keep the bins of every class, for very many classes: it has no class-wise
@@ -133,38 +141,26 @@ impl MetricState {
     /// # Errors
     /// If an option is out of range, or there are fewer than two classes.
     pub fn without_class_bins(classes: usize, options: MetricOptions) -> Result<Self> {
-        Self::build(classes, options, 0)
-    }
-
-    fn build(classes: usize, options: MetricOptions, class_bins: usize) -> Result<Self> {
         options.validate()?;
         if classes < 2 {
             return Err(Error::TooFewClasses { classes });
         }
-        let bytes = 2 * class_bins * size_of::<FixedBinSum>();
-        memory::check("the bins of every class", bytes)?;
-        let bins = options.bins;
         Ok(Self {
-            options,
             classes,
             rows: 0,
             impossible: 0,
             integer_weights: true,
-            weight: 0,
-            hits: 0,
-            top_k_hits: 0,
-            nll: 0,
-            brier: 0,
-            excess: 0,
-            excess_variance: 0,
-            top: vec![FixedBinSum::default(); bins],
-            classwise: vec![FixedBinSum::default(); class_bins],
-            left_closed: vec![FixedBinSum::default(); class_bins],
-            fine: vec![FixedBinSum::default(); FineBins::TOP.len()],
-            marginal: None,
-            residual: vec![0; GRID + 1],
-            density: vec![0; GRID + 1],
+            sums: [0; 7],
+            tables: [
+                vec![FixedBinSum::default(); options.bins],
+                Vec::new(),
+                Vec::new(),
+                vec![FixedBinSum::default(); FineBins::TOP.len()],
+                Vec::new(),
+            ],
+            grid: vec![[0; 2]; GRID + 1],
             shards: Vec::new(),
+            options,
         })
     }
 
@@ -187,19 +183,17 @@ impl MetricState {
     /// If there are too many classes, or rows have been added already.
     pub fn with_marginal(mut self) -> Result<Self> {
         if self.rows > 0 {
-            return Err(Error::InvalidParameter {
-                name: "marginal",
-                value: format!("requested after {} rows", self.rows),
-                expected: "a request before the first row",
-            });
+            let value = format!("requested after {} rows", self.rows);
+            let expected = "a request before the first row";
+            return Err(Error::invalid("marginal", value, expected));
         }
         check_bins(self.classes, FineBins::CLASS.len())?;
-        let bytes = self.classes * FineBins::CLASS.len() * size_of::<FixedBinSum>();
-        memory::check("the fine bins of every class", bytes)?;
-        self.marginal = Some(vec![
-            FixedBinSum::default();
-            self.classes * FineBins::CLASS.len()
-        ]);
+        let bins = self.classes * FineBins::CLASS.len();
+        memory::check(
+            "the fine bins of every class",
+            bins * size_of::<FixedBinSum>(),
+        )?;
+        self.tables[MARGINAL] = vec![FixedBinSum::default(); bins];
         Ok(self)
     }
 
@@ -216,18 +210,15 @@ impl MetricState {
     /// Whether a row had another weight than 1.
     pub fn has_weights(&self) -> bool {
         // Rows of weight 0 are in no bin. Where the others have whole weights that sum to their number, each has 1.
-        let counted: u64 = self.top.iter().map(|bin| bin.rows).sum();
+        let counted: u64 = self.tables[TOP].iter().map(|bin| bin.rows).sum();
         let whole = self.integer_weights && counted == self.rows;
-        !(whole && self.weight == ONE * Fixed::from(self.rows))
+        !(whole && self.sums[WEIGHT] == ONE * Fixed::from(self.rows))
     }
 
     /// The bytes that it takes in memory.
     pub fn bytes(&self) -> usize {
-        let marginal = self.marginal.as_ref().map_or(0, Vec::len);
-        let bins = self.top.len() + self.classwise.len() + self.left_closed.len();
-        size_of::<Self>()
-            + (bins + self.fine.len() + marginal) * size_of::<FixedBinSum>()
-            + (self.residual.len() + self.density.len()) * size_of::<Fixed>()
+        let bins: usize = self.tables.iter().map(Vec::len).sum();
+        size_of::<Self>() + bins * size_of::<FixedBinSum>() + size_of_val(&self.grid[..])
     }
 
     /// The parameters of the metrics.
@@ -237,12 +228,12 @@ impl MetricState {
 
     /// Whether `marginal_ce` is kept.
     pub fn has_marginal(&self) -> bool {
-        self.marginal.is_some()
+        !self.tables[MARGINAL].is_empty()
     }
 
     /// Whether the bins of every class are kept.
     pub fn has_class_bins(&self) -> bool {
-        !self.classwise.is_empty()
+        !self.tables[CLASSWISE].is_empty()
     }
 
     /// The bytes that the bins of every class take in memory.
@@ -263,11 +254,7 @@ impl MetricState {
                 found: batch.classes(),
             });
         }
-        let added = check_weights(batch)?;
-        let rows = self.rows.saturating_add(batch.rows() as u64);
-        if self.weight.saturating_add(added) > MAX_WEIGHT || rows > MAX_ROWS {
-            return Err(Error::StateFull);
-        }
+        self.check_size(check_weights(batch)?, batch.rows() as u64)?;
         let rows = batch.rows();
         let threads = rayon::current_num_threads();
         if rows * self.classes < PARALLEL_CELLS || threads == 1 {
@@ -276,14 +263,13 @@ impl MetricState {
         }
         // Fixed-point addition is associative, so the number of parts does not change the sums.
         let part = rows.div_ceil(threads);
+        let empty = self.without_rows();
         let parts: Vec<Self> = (0..threads)
             .into_par_iter()
             .map(|thread| {
-                let mut state = self.without_rows();
-                state.add_rows(
-                    batch,
-                    (thread * part).min(rows)..((thread + 1) * part).min(rows),
-                );
+                let mut state = empty.clone();
+                let end = ((thread + 1) * part).min(rows);
+                state.add_rows(batch, (thread * part).min(rows)..end);
                 state
             })
             .collect();
@@ -299,43 +285,25 @@ impl MetricState {
     /// If the classes or the options differ, only one of the two keeps `marginal_ce` or class-wise bins, the total weight
     /// is too large, or a [marked](Self::mark_shard) shard is part of both; the state is then unchanged.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
-        let mismatch =
-            |what, left: String, right: String| Err(Error::StateMismatch { what, left, right });
-        if self.classes != other.classes {
-            let (left, right) = (self.classes.to_string(), other.classes.to_string());
-            return mismatch("the number of classes", left, right);
-        }
-        let numbers = |state: &Self| {
+        let properties = |state: &Self| {
+            let kept = |kept: bool| if kept { "kept" } else { "not kept" }.to_owned();
             let options = &state.options;
-            let (bins, top_k) = (options.bins as f64, options.top_k as f64);
-            [bins, top_k, options.norm, options.clip]
+            [
+                ("the number of classes", state.classes.to_string()),
+                ("the number of bins", options.bins.to_string()),
+                ("k of the top-k accuracy", options.top_k.to_string()),
+                ("the norm", options.norm.to_string()),
+                ("the clip", options.clip.to_string()),
+                ("marginal_ce", kept(state.has_marginal())),
+                ("the class-wise part", kept(state.has_class_bins())),
+            ]
         };
-        let names = [
-            "the number of bins",
-            "k of the top-k accuracy",
-            "the norm",
-            "the clip",
-        ];
-        let pairs = numbers(self).into_iter().zip(numbers(other));
-        for (name, (left, right)) in names.into_iter().zip(pairs) {
-            if left.to_bits() != right.to_bits() {
-                return mismatch(name, left.to_string(), right.to_string());
-            }
-        }
-        let kept = |state: &Self| [state.has_marginal(), state.has_class_bins()];
-        let names = ["marginal_ce", "the class-wise part"];
-        for (name, (left, right)) in names
-            .into_iter()
-            .zip(kept(self).into_iter().zip(kept(other)))
-        {
-            let say = |kept: bool| if kept { "kept" } else { "not kept" };
+        for ((what, left), (_, right)) in properties(self).into_iter().zip(properties(other)) {
             if left != right {
-                return mismatch(name, say(left).into(), say(right).into());
+                return Err(Error::StateMismatch { what, left, right });
             }
         }
-        if self.weight + other.weight > MAX_WEIGHT || self.rows + other.rows > MAX_ROWS {
-            return Err(Error::StateFull);
-        }
+        self.check_size(other.sums[WEIGHT], other.rows)?;
         if self.shards.iter().any(|shard| other.shards.contains(shard)) {
             return Err(Error::SameShard);
         }
@@ -345,76 +313,72 @@ impl MetricState {
         Ok(())
     }
 
+    /// Refuses rows with which the state would exceed its limits.
+    fn check_size(&self, weight: Fixed, rows: u64) -> Result<()> {
+        let fits = self.sums[WEIGHT].saturating_add(weight) <= MAX_WEIGHT
+            && self.rows.saturating_add(rows) <= MAX_ROWS;
+        if fits { Ok(()) } else { Err(Error::StateFull) }
+    }
+
     fn without_rows(&self) -> Self {
-        let state = Self::build(self.classes, self.options.clone(), self.classwise.len());
-        let state = state.expect("the same options were fine");
-        if self.has_marginal() {
-            state.with_marginal().expect("the same classes were fine")
-        } else {
-            state
+        Self {
+            options: self.options.clone(),
+            tables: self
+                .tables
+                .each_ref()
+                .map(|table| vec![FixedBinSum::default(); table.len()]),
+            grid: vec![[0; 2]; GRID + 1],
+            shards: Vec::new(),
+            rows: 0,
+            impossible: 0,
+            integer_weights: true,
+            sums: [0; 7],
+            classes: self.classes,
         }
     }
 
     fn absorb(&mut self, other: &Self) {
-        fn add_bins(target: &mut [FixedBinSum], source: &[FixedBinSum]) {
-            for (target, source) in target.iter_mut().zip(source) {
-                target.merge(source);
-            }
-        }
-        fn add(target: &mut [Fixed], source: &[Fixed]) {
-            for (target, source) in target.iter_mut().zip(source) {
-                *target += source;
-            }
-        }
         self.rows += other.rows;
         self.impossible += other.impossible;
         self.integer_weights &= other.integer_weights;
-        self.weight += other.weight;
-        self.hits += other.hits;
-        self.top_k_hits += other.top_k_hits;
-        self.nll += other.nll;
-        self.brier += other.brier;
-        self.excess += other.excess;
-        self.excess_variance += other.excess_variance;
-        add_bins(&mut self.top, &other.top);
-        add_bins(&mut self.classwise, &other.classwise);
-        add_bins(&mut self.left_closed, &other.left_closed);
-        add_bins(&mut self.fine, &other.fine);
-        if let (Some(target), Some(source)) = (&mut self.marginal, &other.marginal) {
-            add_bins(target, source);
+        let sums = self.sums.iter_mut().chain(self.grid.as_flattened_mut());
+        for (target, source) in sums.zip(other.sums.iter().chain(other.grid.as_flattened())) {
+            *target += source;
         }
-        add(&mut self.residual, &other.residual);
-        add(&mut self.density, &other.density);
+        let bins = self.tables.iter_mut().flatten();
+        for (target, source) in bins.zip(other.tables.iter().flatten()) {
+            target.merge(source);
+        }
     }
 
-    fn add_rows(&mut self, batch: &Predictions<'_>, rows: std::ops::Range<usize>) {
+    fn add_rows(&mut self, batch: &Predictions<'_>, rows: Range<usize>) {
+        let bins = self.options.bins;
+        let bulk = batch.weights().is_none() && rows.len() >= BULK_ROWS;
         let mut buffers = RowBuffers {
             probs: vec![0.0; self.classes],
-            totals: vec![0; self.classes],
+            // The smaller of the first edges of the two binnings.
+            edge: if bulk {
+                edge(1, bins).min(edge(1, (bins - 1).max(1)))
+            } else {
+                0.0
+            },
+            below: vec![0; self.classes],
             listed: Vec::new(),
+            count: vec![0; self.classes],
         };
-        // Adding the class totals to the bins costs as much as a few rows: not worth it for tiny batches.
-        let in_bulk = batch.weights().is_none() && rows.len() >= 16 && self.has_class_bins();
-        let mut start = rows.start;
-        while start < rows.end {
-            let end = rows.end.min(start + BLOCK_ROWS);
-            for row in start..end {
-                self.add_row(batch, row, in_bulk, &mut buffers);
+        let end = rows.end;
+        for start in rows.step_by(BLOCK_ROWS) {
+            let block = start..end.min(start + BLOCK_ROWS);
+            for row in block.clone() {
+                self.add_row(batch, row, &mut buffers);
             }
-            if in_bulk {
-                self.add_class_totals((end - start) as u64, &mut buffers.totals);
+            if bulk && self.has_class_bins() {
+                self.add_below(block.len() as u64, &mut buffers);
             }
-            start = end;
         }
     }
 
-    fn add_row(
-        &mut self,
-        batch: &Predictions<'_>,
-        row: usize,
-        in_bulk: bool,
-        buffers: &mut RowBuffers,
-    ) {
+    fn add_row(&mut self, batch: &Predictions<'_>, row: usize, buffers: &mut RowBuffers) {
         self.rows += 1;
         let w = batch.weights().map_or(1.0, |weights| weights[row]);
         if w <= 0.0 {
@@ -428,109 +392,85 @@ impl MetricState {
         let hit = stat.hit();
 
         self.integer_weights &= w.fract() == 0.0;
-        self.weight += weight;
-        self.hits += if hit { weight } else { 0 };
+        let sums = &mut self.sums;
+        sums[WEIGHT] += weight;
+        sums[HITS] += if hit { weight } else { 0 };
         let in_top_k = (stat.rank as usize) < self.options.top_k;
-        self.top_k_hits += if in_top_k { weight } else { 0 };
-        self.brier += fixed(w * stat.brier);
-        let (excess, variance) = spiegelhalter_z::terms(&stat);
-        self.excess += fixed(w * excess);
-        self.excess_variance += fixed(w * variance);
+        sums[TOP_K_HITS] += if in_top_k { weight } else { 0 };
+        sums[BRIER] += fixed(w * stat.brier);
+        let (excess, variance) = spiegelhalter::terms(&stat);
+        sums[EXCESS] += fixed(w * excess);
+        sums[EXCESS_VARIANCE] += fixed(w * variance);
         let nll = stat.nll.min(self.options.largest_nll());
         if nll <= NLL_LIMIT {
-            self.nll += fixed(w * nll);
+            sums[NLL] += fixed(w * nll);
         } else {
             self.impossible += 1;
         }
+        let tables = &mut self.tables;
         let bin = equal_width_bin(stat.confidence, self.options.bins);
-        self.top[bin].add(weight, confidence, hit);
-        self.fine[FineBins::TOP.index(stat.confidence)].add(weight, confidence, hit);
+        tables[TOP][bin].add(weight, confidence, hit);
+        tables[FINE][FineBins::TOP.index(stat.confidence)].add(weight, confidence, hit);
 
         let (node, fraction) = smooth::locate(stat.confidence, GRID);
         let residual = w * (stat.confidence - f64::from(u8::from(hit)));
         for (node, share) in [(node, 1.0 - fraction), (node + 1, fraction)] {
-            self.residual[node] += fixed(residual * share);
-            self.density[node] += fixed(w * share);
+            self.grid[node][0] += fixed(residual * share);
+            self.grid[node][1] += fixed(w * share);
         }
 
         let label = batch.labels()[row] as usize;
-        if in_bulk {
-            scale_and_add(&mut buffers.probs, stat.scale, &mut buffers.totals);
-            self.add_classes_in_bulk(label, buffers);
-        } else {
-            for p in &mut buffers.probs {
-                *p *= stat.scale;
-            }
-            if self.has_class_bins() {
-                self.add_classes(label, w, weight, &buffers.probs);
+        let RowBuffers {
+            probs, edge, below, ..
+        } = buffers;
+        scale_and_add(probs, stat.scale, *edge, below);
+        if !tables[MARGINAL].is_empty() {
+            for (class, &p) in probs.iter().enumerate() {
+                let bin = class * FineBins::CLASS.len() + FineBins::CLASS.index(p);
+                tables[MARGINAL][bin].add(weight, weighted(w, p), class == label);
             }
         }
-        if let Some(kept) = &mut self.marginal {
-            for (class, &p) in buffers.probs.iter().enumerate() {
-                let bin = class * FineBins::CLASS.len() + FineBins::CLASS.index(p);
-                kept[bin].add(weight, weighted(w, p), class == label);
-            }
+        if self.has_class_bins() {
+            self.add_classes(label, w, buffers);
         }
     }
 
-    fn add_classes(&mut self, label: usize, w: f64, weight: Fixed, probs: &[f64]) {
+    /// With many classes nearly all probabilities are in the first bin. So only those of at least the edge are added to
+    /// their bins one by one; [`add_below`](Self::add_below) adds the others.
+    fn add_classes(&mut self, label: usize, w: f64, buffers: &mut RowBuffers) {
         let bins = self.options.bins;
-        for (class, &p) in probs.iter().enumerate() {
+        let weight = fixed(w);
+        let [_, classwise, left_closed, ..] = &mut self.tables;
+        kernels::split(&buffers.probs, buffers.edge, &mut buffers.listed);
+        for &(class, p) in &buffers.listed {
+            let class = class as usize;
             let confidence = weighted(w, p);
             let first = class * bins;
-            self.classwise[first + equal_width_bin(p, bins)].add(
-                weight,
-                confidence,
-                class == label,
-            );
-            self.left_closed[first + left_closed_bin(p, bins)].add(
-                weight,
-                confidence,
-                class == label,
-            );
+            let hit = class == label;
+            classwise[first + equal_width_bin(p, bins)].add(weight, confidence, hit);
+            left_closed[first + left_closed_bin(p, bins)].add(weight, confidence, hit);
+            buffers.count[class] += 1;
+        }
+        if buffers.probs[label] < buffers.edge {
+            classwise[label * bins].hits += weight;
+            left_closed[label * bins].hits += weight;
         }
     }
 
-    /// With many classes nearly all probabilities are in the first bin. So the total of each class goes to
-    /// its first bin, and the few probabilities outside it are moved from there to their bins.
-    fn add_classes_in_bulk(&mut self, label: usize, buffers: &mut RowBuffers) {
+    /// Adds what was below the edge in a number of rows to the first bin of each class.
+    fn add_below(&mut self, rows: u64, buffers: &mut RowBuffers) {
         let bins = self.options.bins;
-        // The smaller of the first edges of the two binnings.
-        let first_edge = edge(1, bins).min(edge(1, (bins - 1).max(1)));
-        buffers.listed.clear();
-        list_at_least(&buffers.probs, first_edge, &mut buffers.listed);
-        for &class in &buffers.listed {
-            let class = class as usize;
-            let p = buffers.probs[class];
-            let confidence = from_units(to_units(p));
-            let first = class * bins;
-            for (table, bin) in [
-                (&mut self.classwise, equal_width_bin(p, bins)),
-                (&mut self.left_closed, left_closed_bin(p, bins)),
-            ] {
-                if bin > 0 {
-                    table[first + bin].add(ONE, confidence, false);
-                    table[first].remove(ONE, confidence);
-                }
-            }
-        }
-        let p = buffers.probs[label];
-        let first = label * bins;
-        self.classwise[first + equal_width_bin(p, bins)].hits += ONE;
-        self.left_closed[first + left_closed_bin(p, bins)].hits += ONE;
-    }
-
-    fn add_class_totals(&mut self, rows: u64, totals: &mut [u64]) {
-        let bins = self.options.bins;
-        for (class, total) in totals.iter_mut().enumerate() {
+        let counts = buffers.below.iter_mut().zip(&mut buffers.count);
+        for (class, (below, count)) in counts.enumerate() {
+            let rows = rows - std::mem::take(count);
             let part = FixedBinSum {
                 rows,
                 weight: Fixed::from(rows) * ONE,
-                confidence: from_units(std::mem::take(total)),
+                confidence: from_units(std::mem::take(below)),
                 hits: 0,
             };
-            self.classwise[class * bins].merge(&part);
-            self.left_closed[class * bins].merge(&part);
+            self.tables[CLASSWISE][class * bins].merge(&part);
+            self.tables[LEFT_CLOSED][class * bins].merge(&part);
         }
     }
 }
@@ -538,18 +478,19 @@ impl MetricState {
 /// Buffers for the probabilities of a row and of a block of rows.
 struct RowBuffers {
     probs: Vec<f64>,
-    /// The sum of each class's probabilities over the current block of rows, in units of 2⁻⁵¹.
-    totals: Vec<u64>,
-    listed: Vec<u32>,
+    /// Smaller probabilities are in the first bin, and are added together.
+    edge: f64,
+    /// The sum of each class's probabilities below the edge, in units of 2⁻⁵¹.
+    below: Vec<u64>,
+    /// The classes and probabilities of at least the edge in a row, and how often each class was among them.
+    listed: Vec<(u32, f64)>,
+    count: Vec<u64>,
 }
 
 fn check_bins(classes: usize, bins: usize) -> Result<()> {
     if classes.saturating_mul(bins) > MetricState::MAX_BINS {
-        return Err(Error::InvalidParameter {
-            name: "bins",
-            value: format!("{bins} for each of {classes} classes"),
-            expected: "classes × bins up to 2^24",
-        });
+        let value = format!("{bins} for each of {classes} classes");
+        return Err(Error::invalid("bins", value, "classes × bins up to 2^24"));
     }
     Ok(())
 }
@@ -571,33 +512,12 @@ fn check_weights(batch: &Predictions<'_>) -> Result<Fixed> {
 }
 
 vectorized! {
-    /// Turns exponentials into probabilities and adds them, in units of 2⁻⁵¹, to the totals.
-    fn scale_and_add(values: &mut [f64], scale: f64, totals: &mut [u64]) {
+    /// Turns exponentials into probabilities, and adds those below the edge, in units of 2⁻⁵¹, to the totals.
+    fn scale_and_add(values: &mut [f64], scale: f64, edge: f64, totals: &mut [u64]) {
         for (value, total) in values.iter_mut().zip(totals) {
             let p = *value * scale;
             *value = p;
-            *total += to_units(p);
-        }
-    }
-}
-
-vectorized! {
-    /// Lists the indices of the values that are at least `limit`.
-    fn list_at_least(values: &[f64], limit: f64, listed: &mut Vec<u32>) {
-        // Without branches inside, the check of a whole chunk is vectorised; most chunks have none.
-        const CHUNK: usize = 32;
-        for (chunk, values) in values.chunks(CHUNK).enumerate() {
-            let mut any = 0;
-            for &value in values {
-                any |= u64::from(value >= limit);
-            }
-            if any != 0 {
-                for (place, &value) in values.iter().enumerate() {
-                    if value >= limit {
-                        listed.push((chunk * CHUNK + place) as u32);
-                    }
-                }
-            }
+            *total += if p < edge { to_units(p) } else { 0 };
         }
     }
 }

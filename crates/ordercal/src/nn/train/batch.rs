@@ -6,14 +6,14 @@
 use rayon::prelude::*;
 
 use super::micro_batch::{MicroBatch, micro_batch};
+use crate::math::simd::vectorized;
 use crate::nn::loss::NetworkLoss;
-use crate::optim::vector::sum_parts;
 
 /// The largest number of micro-batches at once: each has a gradient in memory.
 const MAX_SLOTS: usize = 8;
 /// Below this many operations, threads cost more than they save.
 const MIN_PARALLEL_FLOPS: usize = 8_000_000;
-/// Parameters that a thread adds up at a time.
+/// Parameters that are added up at a time.
 const CHUNK: usize = 4096;
 
 /// Loss and gradient of batches of rows.
@@ -58,7 +58,7 @@ impl<'a> BatchLoss<'a> {
     }
 
     /// The largest number of rows that are processed at once.
-    pub(super) fn capacity(&self) -> usize {
+    fn capacity(&self) -> usize {
         self.slots.len() * self.rows
     }
 
@@ -78,16 +78,9 @@ impl<'a> BatchLoss<'a> {
         used
     }
 
-    /// The weighted loss of at most [`capacity`](Self::capacity) rows, summed, and the gradients of the micro-batches.
-    pub(super) fn gradients(&mut self, params: &[f32], rows: &[u32]) -> (f64, Vec<&[f32]>) {
-        let slots = self.evaluate(params, rows, true);
-        let gradients = slots.iter().map(|slot| &slot.gradient[..]).collect();
-        (total_loss(slots), gradients)
-    }
-
     /// The weighted loss of any number of rows and, in `gradient`, its gradient, both times `scale`. They are summed in 64
     /// bits over rounds of [`capacity`](Self::capacity) rows.
-    pub(super) fn gradient_in_rounds(
+    pub(super) fn gradient(
         &mut self,
         params: &[f32],
         rows: &[u32],
@@ -97,21 +90,17 @@ impl<'a> BatchLoss<'a> {
         gradient.fill(0.0);
         let mut total = 0.0;
         for rows in rows.chunks(self.capacity()) {
-            let (loss, parts) = self.gradients(params, rows);
-            total += loss;
-            let add_chunk = |(chunk, sums): (usize, &mut [f64])| {
+            let slots = self.evaluate(params, rows, true);
+            total += total_loss(slots);
+            for (chunk, sums) in gradient.chunks_mut(CHUNK).enumerate() {
                 let mut part = [0.0; CHUNK];
                 let part = &mut part[..sums.len()];
-                sum_parts(&parts, chunk * CHUNK, part);
+                for slot in &*slots {
+                    add(part, &slot.gradient[chunk * CHUNK..]);
+                }
                 for (sum, &value) in sums.iter_mut().zip(&*part) {
                     *sum += scale * f64::from(value);
                 }
-            };
-            if gradient.len() <= CHUNK {
-                add_chunk((0, &mut *gradient));
-            } else {
-                let chunks = gradient.par_chunks_mut(CHUNK).enumerate();
-                chunks.for_each(add_chunk);
             }
         }
         total * scale
@@ -129,4 +118,12 @@ impl<'a> BatchLoss<'a> {
 
 fn total_loss(slots: &[Slot<'_>]) -> f64 {
     slots.iter().map(|slot| slot.loss).sum()
+}
+
+vectorized! {
+    fn add(sums: &mut [f32], values: &[f32]) {
+        for (sum, &value) in sums.iter_mut().zip(values) {
+            *sum += value;
+        }
+    }
 }

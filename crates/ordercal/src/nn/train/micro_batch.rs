@@ -1,13 +1,12 @@
 //! Micro-batches: the few rows that one thread works on at a time.
 
 use crate::nn::head::{RowScratch, free_row, sorted_row};
-use crate::nn::loss::{Head, NetworkLoss, SortedTargets};
+use crate::nn::loss::{Head, NetworkLoss};
 use crate::nn::mlp::LayerBuffers;
-use crate::nn::transposed;
 use crate::nn::transposed_head::{TransposedRows, is_small};
 
 /// Computes loss and gradient of a micro-batch, in memory of its own.
-pub(super) trait MicroBatch: Send {
+pub(in crate::nn) trait MicroBatch: Send {
     /// The largest number of rows.
     fn max_rows(&self) -> usize;
 
@@ -20,7 +19,7 @@ pub(super) fn micro_batch(loss: &NetworkLoss) -> Box<dyn MicroBatch + '_> {
     match &loss.head {
         // A shared multiplier of the tail is for many classes, where a vector holds many classes of one row.
         Head::Sorted(targets) if is_small(&loss.shape) && loss.shape.outputs() == loss.classes => {
-            Box::new(Transposed::new(loss, targets))
+            Box::new(TransposedRows::new(loss, targets))
         }
         Head::Sorted(_) | Head::Free(_) => Box::new(RowMajor::new(loss)),
     }
@@ -101,32 +100,4 @@ impl MicroBatch for RowMajor<'_> {
 
 fn row_of(values: &[f32], row: usize, classes: usize) -> &[f32] {
     &values[row * classes..][..classes]
-}
-
-/// On transposed data.
-pub(super) struct Transposed<'a> {
-    loss: &'a NetworkLoss,
-    targets: &'a SortedTargets,
-    rows: TransposedRows,
-}
-
-impl<'a> Transposed<'a> {
-    pub(super) fn new(loss: &'a NetworkLoss, targets: &'a SortedTargets) -> Self {
-        Self {
-            loss,
-            targets,
-            rows: TransposedRows::new(&loss.shape),
-        }
-    }
-}
-
-impl MicroBatch for Transposed<'_> {
-    fn max_rows(&self) -> usize {
-        transposed::ROWS
-    }
-
-    fn evaluate(&mut self, params: &[f32], rows: &[u32], gradient: Option<&mut [f32]>) -> f64 {
-        self.rows
-            .evaluate(self.loss, self.targets, params, rows, gradient)
-    }
 }

@@ -12,6 +12,7 @@ use crate::rng::Rng;
 use crate::watch::Watch;
 use batch::BatchLoss;
 use held_out::HeldOut;
+pub(super) use micro_batch::MicroBatch;
 use optimize::Trainer;
 
 /// A trained network.

@@ -81,13 +81,13 @@ impl Trainer<'_> {
         let mut evaluate = |point: &[f64], gradient: &mut [f64]| {
             round_to_f32(point, params);
             let mut batch = batch.borrow_mut();
-            let value = batch.gradient_in_rounds(params, rows, scale, gradient);
+            let value = batch.gradient(params, rows, scale, gradient);
             let mut squares = 0.0;
             for (gradient, &param) in gradient.iter_mut().zip(point) {
                 *gradient += lambda * param;
                 squares += param * param;
             }
-            Ok(value + 0.5 * lambda * squares)
+            value + 0.5 * lambda * squares
         };
         let mut accepted = vec![0.0; point.len()];
         let mut on_step = |step: &Step<'_>| {
@@ -113,18 +113,9 @@ pub(super) fn adam_step(
     state: &mut AdamState,
     settings: &StepSettings<'_>,
 ) -> f64 {
-    let loss = if rows.len() <= batch.capacity() {
-        let (loss, gradients) = batch.gradients(params, rows);
-        state.step(settings, params, &gradients);
-        loss
-    } else {
-        let mut wide = vec![0.0; params.len()];
-        let mut gradient = vec![0.0; params.len()];
-        let loss = batch.gradient_in_rounds(params, rows, 1.0, &mut wide);
-        round_to_f32(&wide, &mut gradient);
-        state.step(settings, params, &[&gradient]);
-        loss
-    };
+    let mut gradient = vec![0.0; params.len()];
+    let loss = batch.gradient(params, rows, 1.0, &mut gradient);
+    state.step(settings, params, &gradient);
     loss * settings.scale
 }
 

@@ -1,14 +1,14 @@
 //! The gradients of whole networks, and what training promises.
 
-use super::micro_batch::{MicroBatch, RowMajor, Transposed};
+use super::micro_batch::RowMajor;
 use super::optimize::adam_step;
 use super::*;
 use crate::math::exp::multiplier_f64;
 use crate::nn::loss::{FreeTargets, Head, SortedTargets};
 use crate::nn::mlp::Shape;
 use crate::nn::mlp::tests::plain;
+use crate::nn::transposed_head::TransposedRows;
 use crate::optim::adam::{AdamState, StepSettings};
-use crate::optim::vector::sum_parts;
 use crate::optim::{Adam, Lbfgs};
 use crate::watch::Unwatched;
 
@@ -138,13 +138,12 @@ fn gradients_agree_with_finite_differences_of_plain_loops() {
         let rows: Vec<u32> = (0..300).collect();
         let exact = slow(&loss, &widths, &wide);
         let mut batch = BatchLoss::new(&loss, 300);
-        let (value, parts) = batch.gradients(&params, &rows);
-        let mut narrow = vec![0.0; params.len()];
-        sum_parts(&parts, 0, &mut narrow);
+        let mut at_once = vec![0.0; params.len()];
+        let value = batch.gradient(&params, &rows, 1.0, &mut at_once);
         assert!((value - exact).abs() < 1e-4 * exact);
         let mut batch = BatchLoss::with_slots(&loss, 1);
         let mut summed = vec![0.0; params.len()];
-        let value = batch.gradient_in_rounds(&params, &rows, 1.0, &mut summed);
+        let value = batch.gradient(&params, &rows, 1.0, &mut summed);
         assert!((value - exact).abs() < 1e-4 * exact);
         let mean = batch.mean(&params, &rows) * loss.total_weight(&rows);
         assert!((mean - exact).abs() < 1e-4 * exact);
@@ -161,7 +160,7 @@ fn gradients_agree_with_finite_differences_of_plain_loops() {
                 "wiring {wiring}, parameter {i}"
             );
             assert!(
-                (f64::from(narrow[i]) - difference).abs() < 1e-4 * norm,
+                (at_once[i] - difference).abs() < 1e-4 * norm,
                 "wiring {wiring}, parameter {i}"
             );
         }
@@ -214,7 +213,7 @@ fn transposed_data_agree_with_matrix_products() {
                 .map(|_| (0.5 * rng.normal()) as f32)
                 .collect();
             let rows: Vec<u32> = (0..count).map(|_| rng.below(130) as u32).collect();
-            let mut transposed = Transposed::new(&loss, targets);
+            let mut transposed = TransposedRows::new(&loss, targets);
             let mut gradient = vec![9.0; params.len()];
             // What earlier rows left behind must not matter.
             let all: Vec<u32> = (0..130).collect();

@@ -4,12 +4,10 @@ use rayon::prelude::*;
 
 use super::shifts;
 use crate::data::Dataset;
-use crate::error::Result;
 use crate::math::exp::{exp_f32, ln_f64, multiplier_f64};
 use crate::math::grid::{Grid, Increasing, PieceGradients};
 use crate::math::lanes;
 use crate::math::simd::vectorized;
-use crate::methods::rows::GridNll;
 use crate::nn::input::InputKind;
 use crate::nn::mlp::Shape;
 use crate::nn::transposed::{Activations, ROWS};
@@ -144,7 +142,7 @@ const GRADIENT_ROUNDING: f64 = 1.5 * (1 << 18) as f64;
 /// The mean NLL plus penalties, as a function of the network's parameters.
 pub(super) struct DiagObjective<'a> {
     pub(super) slope: SlopeNetwork,
-    pub(super) likelihood: Box<GridNll<'a>>,
+    pub(super) likelihood: GridLikelihood<'a>,
     /// The mean NLL at the last evaluation.
     pub(super) nll: f64,
     pub(super) lambda: f64,
@@ -154,9 +152,9 @@ pub(super) struct DiagObjective<'a> {
 
 impl DiagObjective<'_> {
     /// Returns the value at `params` and writes the gradient.
-    pub(super) fn evaluate(&mut self, params: &[f64], gradient: &mut [f64]) -> Result<f64> {
+    pub(super) fn evaluate(&mut self, params: &[f64], gradient: &mut [f64]) -> f64 {
         self.slope.forward(params);
-        let (nll, mut slope_gradient) = (self.likelihood)(&self.slope.slopes)?;
+        let (nll, mut slope_gradient) = self.likelihood.evaluate(&self.slope.slopes);
         self.nll = nll;
         for gradient in &mut slope_gradient {
             *gradient = round_coarsely(*gradient, GRADIENT_ROUNDING);
@@ -175,7 +173,7 @@ impl DiagObjective<'_> {
             *gradient += self.lambda * param;
             value += 0.5 * self.lambda * param * param;
         }
-        Ok(value)
+        value
     }
 }
 
@@ -183,7 +181,7 @@ impl DiagObjective<'_> {
 const MAX_PARTS: usize = 16;
 
 /// The mean NLL as a function of the slopes at the nodes.
-pub(crate) struct GridLikelihood<'a> {
+pub(super) struct GridLikelihood<'a> {
     data: &'a Dataset<'a>,
     /// The interval of the grid in which each score lies, N×K.
     pieces: Vec<u16>,
@@ -204,13 +202,9 @@ struct Part {
 }
 
 impl<'a> GridLikelihood<'a> {
-    /// The rows on a grid; `total` is the weight by which sums are divided.
-    pub(crate) fn new(data: &'a Dataset<'a>, input: InputKind, grid: Grid, total: f64) -> Self {
-        Self::with_shifts(data, &shifts(data, input), grid, total)
-    }
-
-    fn with_shifts(data: &'a Dataset<'a>, shifts: &[f64], grid: Grid, total: f64) -> Self {
-        let classes = data.classes();
+    pub(super) fn new(data: &'a Dataset<'a>, input: InputKind, grid: Grid) -> Self {
+        let (classes, total) = (data.classes(), data.total_weight());
+        let shifts = shifts(data, input);
         let scores = data.scores().as_slice();
         let mut pieces = vec![0_u16; scores.len()];
         let mut along = vec![0.0_f32; scores.len()];
@@ -253,14 +247,7 @@ impl<'a> GridLikelihood<'a> {
     }
 
     /// The NLL and its gradient with respect to the slopes.
-    pub(crate) fn evaluate(&mut self, slopes: &[f64]) -> (f64, Vec<f64>) {
-        let grid = self.function.grid();
-        let (nll, gradients) = self.sums(slopes);
-        (nll, gradients.slopes(grid))
-    }
-
-    /// The NLL and its gradient with respect to the values of f̄.
-    pub(crate) fn sums(&mut self, slopes: &[f64]) -> (f64, &PieceGradients) {
+    fn evaluate(&mut self, slopes: &[f64]) -> (f64, Vec<f64>) {
         self.function.set(slopes);
         let (data, classes) = (self.data, self.data.classes());
         let rows = data.rows().div_ceil(self.parts.len());
@@ -292,7 +279,7 @@ impl<'a> GridLikelihood<'a> {
         first.nll += others.iter().map(|part| part.nll).sum::<f64>();
         let others: Vec<&PieceGradients> = others.iter().map(|part| &part.gradients).collect();
         first.gradients.merge(&others);
-        (first.nll, &first.gradients)
+        (first.nll, first.gradients.slopes(self.function.grid()))
     }
 }
 
@@ -495,13 +482,12 @@ mod tests {
             .unwrap()
             .with_weights(weights)
             .unwrap();
-        let shifts: Vec<f64> = (0..rows).map(|_| rng.normal()).collect();
+        let shifts = shifts(&data, InputKind::LogSoftmax);
         // Some scores lie outside the grid.
         let grid = Grid::new(-6.0, 5.0, 64);
-        let mut likelihood = GridLikelihood::with_shifts(&data, &shifts, grid, data.total_weight());
         let mut objective = DiagObjective {
             slope: SlopeNetwork::new(&hidden, grid, 0.6),
-            likelihood: Box::new(move |slopes| Ok(likelihood.evaluate(slopes))),
+            likelihood: GridLikelihood::new(&data, InputKind::LogSoftmax, grid),
             nll: f64::NAN,
             lambda: 0.01,
             smoothness: 0.02,
@@ -510,7 +496,7 @@ mod tests {
             .map(|_| f64::from(rng.normal() as f32))
             .collect();
         let mut gradient = vec![0.0; params.len()];
-        let value = objective.evaluate(&params, &mut gradient).unwrap();
+        let value = objective.evaluate(&params, &mut gradient);
         let exact = direct_objective(&objective, &data, &shifts, grid, &hidden, &params);
         assert!((value - exact).abs() < 1e-5 * exact, "{value} and {exact}");
         for i in 0..params.len() {

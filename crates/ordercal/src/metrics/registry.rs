@@ -1,70 +1,39 @@
-//! The table of metrics. A metric is a file of this folder and a line of the table.
-//!
-//! Its file holds the documented function and a `DEFINITION`; everything that lists, explains or computes
-//! metrics (`evaluate`, bootstrap, [`MetricState`](super::MetricState), reports, the command line, Python)
-//! follows from the table.
-
-mod accuracy;
-mod accuracy_at_coverage;
-mod adaptive_ece;
-mod ap;
-mod aurc;
-mod auroc;
-mod brier;
-mod brier_sum;
-mod classwise_ece;
-mod classwise_ece_sum;
-mod cox_intercept;
-mod cox_slope;
-mod debiased_ece;
-mod eaurc;
-mod ece;
-mod ece_positive;
-mod ks;
-mod marginal_ce;
-mod mce;
-mod nll;
-mod sm_ece;
-pub(super) mod spiegelhalter_z;
-mod top_k;
+//! The metrics: their keys, texts and properties. `table.rs` lists them.
 
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
-use super::definition::{Best, Compute, Definition, FromState};
+use super::binning::Binning;
+use super::definition::{Best, Compute};
 use crate::data::Dataset;
 use crate::error::{Error, Result};
 
-#[cfg(test)]
-type Function = fn(&super::Predictions<'_>, &super::MetricOptions) -> Result<f64>;
-
-/// Makes the enum and its conversions from lines `Variant => file::function;`.
+/// Makes the enum, its definitions and a function for each metric.
 macro_rules! metrics {
-    ($($variant:ident => $file:ident::$function:ident;)*) => {
-        $(pub use $file::$function;)*
-
+    ($($(#[doc = $more:literal])* $variant:ident = $key:literal => $function:ident {
+        name: $name:literal,
+        brief: $brief:literal,
+        formula: $formula:literal,
+        range: $range:literal,
+        caveat: $caveat:literal,
+        equals: $equals:literal,
+        best: $best:expr,
+        compute: $compute:expr,
+    })*) => {
         /// A metric by its key, as in configuration files, command lines and reports.
         ///
         /// ```
         /// use ordercal::metrics::Metric;
         ///
         /// let metric: Metric = "adaptive_ece".parse()?;
-        /// assert_eq!(metric, Metric::AdaptiveEce);
-        /// assert_eq!(metric.to_string(), "adaptive_ece");
-        /// assert_eq!(metric.name(), "Adaptive ECE");
-        /// assert_eq!(metric.key(), "adaptive_ece");
-        /// // What `ordercal metrics adaptive_ece` prints.
-        /// let texts = [metric.brief(), metric.formula(), metric.range(), metric.caveat(), metric.equals()];
-        /// assert!(texts.iter().all(|text| !text.is_empty()));
-        /// assert!(!metric.higher_is_better() && metric.is_top_label() && !metric.is_exactly_mergeable());
+        /// assert_eq!((metric.key(), metric.name()), ("adaptive_ece", "Adaptive ECE"));
         /// assert!(Metric::for_classes(2).contains(&Metric::EcePositive));
         /// assert!(Metric::EcePositive.check_classes(10).is_err());
-        /// assert!("ecce".parse::<Metric>().is_err());
         /// # Ok::<(), ordercal::Error>(())
         /// ```
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+        )]
         #[serde(rename_all = "snake_case")]
         #[non_exhaustive]
         pub enum Metric {
@@ -76,45 +45,46 @@ macro_rules! metrics {
 
         impl Metric {
             /// Every metric, in the order of the documentation.
-            pub const ALL: [Self; [$(stringify!($variant)),*].len()] = [$(Self::$variant),*];
+            pub const ALL: [Self; [$($key),*].len()] = [$(Self::$variant),*];
 
             #[cfg(test)]
-            const FUNCTIONS: [Function; Self::ALL.len()] = [$($function),*];
+            pub(super) const FUNCTIONS: [Function; Self::ALL.len()] = [$($function),*];
 
             pub(crate) fn definition(self) -> &'static Definition {
                 match self {
-                    $(Self::$variant => &$file::DEFINITION,)*
+                    $(Self::$variant => &Definition {
+                        key: $key,
+                        name: $name,
+                        brief: $brief,
+                        formula: $formula,
+                        range: $range,
+                        caveat: $caveat,
+                        equals: $equals,
+                        best: $best,
+                        compute: $compute,
+                    },)*
                 }
             }
         }
+
+        $(
+            #[doc = concat!("Computes `", $key, "`: `", $formula, "`.\n\n", $brief, "\n")]
+            $(#[doc = $more])*
+            #[doc = concat!("\n", $caveat, "\n\nEqual to ", $equals, ".")]
+            #[doc = "\n# Errors\nIf an option is out of range, or the metric is [not defined](Metric::for_classes) for this many classes."]
+            pub fn $function(predictions: &Predictions<'_>, options: &MetricOptions) -> Result<f64> {
+                Metric::$variant.compute(predictions, options)
+            }
+        )*
     };
 }
 
-metrics! {
-    Accuracy => accuracy::accuracy;
-    Top5 => top_k::top_k_accuracy;
-    Nll => nll::nll;
-    Brier => brier::brier;
-    Ece => ece::ece;
-    Mce => mce::mce;
-    AdaptiveEce => adaptive_ece::adaptive_ece;
-    ClasswiseEce => classwise_ece::classwise_ece;
-    ClasswiseEceSum => classwise_ece_sum::classwise_ece_sum;
-    DebiasedEce => debiased_ece::debiased_ece;
-    MarginalCe => marginal_ce::marginal_ce;
-    Ks => ks::ks;
-    SmEce => sm_ece::sm_ece;
-    BrierSum => brier_sum::brier_sum;
-    EcePositive => ece_positive::ece_positive;
-    Auroc => auroc::auroc;
-    Ap => ap::ap;
-    Aurc => aurc::aurc;
-    Eaurc => eaurc::eaurc;
-    SpiegelhalterZ => spiegelhalter_z::spiegelhalter_z;
-    CoxSlope => cox_slope::cox_slope;
-    CoxIntercept => cox_intercept::cox_intercept;
-    AccuracyAtCoverage => accuracy_at_coverage::accuracy_at_coverage;
-}
+mod table;
+
+pub use table::*;
+
+#[cfg(test)]
+type Function = fn(&super::Predictions<'_>, &super::MetricOptions) -> Result<f64>;
 
 impl Metric {
     /// The key, as in `adaptive_ece`.
@@ -164,13 +134,6 @@ impl Metric {
 
     /// What to compare methods by: the distance from the best value if values on both sides of it are worse,
     /// otherwise the value itself.
-    ///
-    /// ```
-    /// use ordercal::metrics::Metric;
-    ///
-    /// assert!((Metric::CoxSlope.error(0.8) - Metric::CoxSlope.error(1.2)).abs() < 1e-15);
-    /// assert!((Metric::Nll.error(0.8) - 0.8).abs() < 1e-15);
-    /// ```
     pub fn error(self, value: f64) -> f64 {
         match self.best() {
             Best::Value(best) => (value - best).abs(),
@@ -244,13 +207,18 @@ impl Metric {
     /// Whether the metric depends only on the confidence of the predicted class and on whether it is right.
     pub fn is_top_label(self) -> bool {
         let compute = &self.definition().compute;
-        matches!(compute, Compute::Bins(_) | Compute::TopLabel(_))
+        matches!(compute, Compute::Bins(..) | Compute::TopLabel(_))
     }
 
     /// Whether a [`MetricState`](super::MetricState) gives the same value as the rows themselves.
     /// For the others it gives an estimate with an error bound.
     pub fn is_exactly_mergeable(self) -> bool {
-        matches!(self.definition().from_state, FromState::Exact(_))
+        match self.definition().compute {
+            Compute::Rows(_) => !matches!(self, Self::CoxSlope | Self::CoxIntercept),
+            Compute::Bins(binning, _) => binning != Binning::EqualMass,
+            Compute::PerClass(binning, _) => binning != Binning::EqualMass,
+            Compute::TopLabel(_) => false,
+        }
     }
 }
 
